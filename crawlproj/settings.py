@@ -1,0 +1,112 @@
+"""Every setting once, grouped, each with its reason.
+
+Rules: a setting of ours is listed here even when it is unset; `crawlproj/config.py` reads and
+checks it, nobody else does. Components are named as strings, in the order they run. This module
+imports nothing of the project and starts nothing: scrapyd imports it for every `listspiders`.
+"""
+
+import os
+
+BOT_NAME = "crawlproj"
+SPIDER_MODULES = ["spiders"]
+NEWSPIDER_MODULE = "spiders"
+COMMANDS_MODULE = "crawlproj.commands"
+
+# --- where things are -------------------------------------------------------------------------
+
+REDIS_URL = os.environ.get("REDIS_URL")  # unset: an embedded Valkey, shared on this machine
+DATABASE_URL = os.environ.get("DATABASE_URL")  # unset: an embedded PostgreSQL
+CRAWLPROJ_HOME = os.environ.get("CRAWLPROJ_HOME")  # unset: .crawlproj beside scrapy.cfg
+
+# --- the crawl --------------------------------------------------------------------------------
+
+CRAWL_NAME = None  # unset: every `scrapy crawl` is a new crawl, <spider>-<time>
+CRAWL_JOIN = False  # True: only ever join an unsealed run of CRAWL_NAME
+WORKER_ID = None  # unset: <host>-<pid>
+
+MAX_TIME_SECONDS = 0  # soft limits: 0 is unlimited
+MAX_TARGET = 0
+MAX_RESULT = 0
+
+# --- politeness -------------------------------------------------------------------------------
+
+USER_AGENT = "crawlproj (+https://crawlproj.invalid; set USER_AGENT to name yourself)"
+ROBOTSTXT_OBEY = True
+MIN_INTERVAL_MS = 1000  # between two starts on one host, for the whole fleet
+HOST_MAX_IN_FLIGHT = 1  # as in Heritrix: one at a time is what nobody complains about
+MAX_CONCURRENT_COUNT = 32  # what one worker may have in flight: the one brake on cost
+ROBOTS_CACHE_SECONDS = 86_400  # RFC 9309: not longer than 24 hours
+ROBOTS_RETRY_SECONDS = 60  # how long an unreachable robots.txt means "disallow"
+CRAWL_DELAY_MAX_SECONDS = 300  # a longer crawl-delay is cut to this, as Heritrix does
+
+# --- frontier ---------------------------------------------------------------------------------
+
+MAX_ATTEMPTS = 5  # Heritrix tries 30 times; a crawl that ends the same day wants fewer
+LEASE_SECONDS = 60  # a dead worker holds a URL no longer
+FRONTIER_SEEN_SHARDS = 16_384  # fixed at creation; 512 fingerprints each stay compact: 8 million
+FRONTIER_SESSION_BALANCE = 3000  # cost a host may spend before another host has its turn
+FRONTIER_ERROR_PENALTY = 100  # cost added by a final failure
+FRONTIER_TOTAL_BUDGET = -1  # cost after which a host retires; negative is unlimited
+FRONTIER_READY_BACKLOG = 50  # hosts kept ready; the others wait inactive
+FRONTIER_RETRY_DELAY_MS = 5_000  # first step of the exponential delay
+FRONTIER_RETRY_DELAY_MAX_MS = 900_000  # its cap, also for Retry-After
+FRONTIER_MAX_KILLS = 10  # a URL leased to this many workers that died goes to the dead letters
+FRONTIER_MAX_OUTLINKS = 6000  # per page, as in Heritrix
+FRONTIER_SEEN_CACHE = 200_000  # fingerprints a worker remembers, to spare Redis known links
+
+# --- what is stored ---------------------------------------------------------------------------
+
+BODY_STORE = None  # unset: in the database
+
+# --- rendering --------------------------------------------------------------------------------
+
+RENDER_MODE = "off"
+CHROMIUM_PATH = None
+ALLOW_PRIVATE_ADDRESSES = False
+
+# --- what runs, in order ----------------------------------------------------------------------
+
+SCHEDULER = "crawlproj.scheduler.FrontierScheduler"
+
+DOWNLOADER_MIDDLEWARES = {
+    # Ours keeps robots.txt for the fleet and holds requests until it is known; Scrapy's lets
+    # concurrent first requests to a host through.
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "middlewares.robots.RobotsMiddleware": 100,
+    "middlewares.conditional.ConditionalMiddleware": 450,
+    "middlewares.health.HealthMiddleware": 540,
+    # Ours hands the request back to the frontier; Scrapy's retries at once, in this process.
+    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+    "middlewares.retry.RetryMiddleware": 550,
+    "middlewares.throttle.ThrottleMiddleware": 990,  # nearest the wire: nothing passes it by
+}
+
+SPIDER_MIDDLEWARES = {
+    "middlewares.page.PageMiddleware": 5,  # nearest the engine: it sees what all others let out
+}
+
+ITEM_PIPELINES = {
+    # Before a spider's own pipelines (300 by custom): a page object goes no further than report.
+    "pipelines.classify.ClassifyPipeline": 10,
+    "pipelines.store.StorePipeline": 20,
+    "pipelines.report.ReportPipeline": 30,
+}
+
+EXTENSIONS = {
+    "extensions.lifecycle.LifecycleExtension": 10,
+    "extensions.early_stop.EarlyStopExtension": 20,
+    "extensions.progress.ProgressExtension": 30,
+}
+
+# --- Scrapy's own, where its default does not fit ---------------------------------------------
+
+TELNETCONSOLE_ENABLED = False  # runs code that is sent to it
+REMOTE_CONTROL_ENABLED = False  # the same
+CONCURRENT_REQUESTS = 0  # MAX_CONCURRENT_COUNT and the frontier say how many
+CONCURRENT_REQUESTS_PER_DOMAIN = 1024  # HOST_MAX_IN_FLIGHT does; Scrapy's would only queue twice
+DOWNLOAD_DELAY = 0  # the throttle's work
+CONCURRENT_ITEMS = 1  # 100 tasks a response cost more than the parsing itself
+DOWNLOAD_TIMEOUT = 60
+DOWNLOAD_MAXSIZE = 64 * 1024 * 1024  # a page object is a page, not a disk image
+DOWNLOAD_WARNSIZE = 16 * 1024 * 1024
+LOG_LEVEL = "INFO"  # a line for every page is what the fetch table is for

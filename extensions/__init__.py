@@ -1,0 +1,1 @@
+"""Hooks around the whole crawl."""
