@@ -1,0 +1,332 @@
+-- What every operation shares; put in front of each of them, so that one script is one operation.
+--
+-- KEYS[1]  the prefix of one crawl's frontier, `frontier:{id}:`; all its keys share the hash tag
+--
+--   ctl        hash    the crawl's knobs and switches (shards, backlog, …, paused, stop, closed)
+--   ctr        hash    counters, changed in the script that changes what they count
+--   s:<n>      set     seen fingerprints, as integers, in shards small enough to stay compact
+--   r:<n>      set     fingerprints of the results, likewise
+--   h:<host>   hash    one host, as long as it has something queued, leased or to wait for
+--   q:<host>   list    its entries of priority 0, first in first out
+--   l:<p>:<host> list  its entries of priority p; p:<host> zset names the priorities there are
+--   ready, inactive    zset host -> precedence * 2^42 + turn
+--   snoozed    zset    host -> time it may be asked again, ms
+--   inprocess, retired set of hosts
+--   exhausted  hash    host -> its packed `h:` fields; nothing is left to do there
+--   delayed    zset    packed entry -> time of its next attempt, ms
+--   lease      zset    token -> deadline, ms;  inproc hash token -> packed lease
+--   dead       stream  what will not be tried again, and why
+--
+-- A host is in exactly one of ready, inactive, snoozed, inprocess, retired, exhausted: `place`
+-- alone moves it. An item of a queue is the entry, or "!attempts,kills,counted!entry".
+
+local P = KEYS[1]
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local ctl = {}
+do
+  local raw = redis.call('HGETALL', P .. 'ctl')
+  for i = 1, #raw, 2 do
+    ctl[raw[i]] = tonumber(raw[i + 1]) or raw[i + 1]
+  end
+end
+if not ctl.shards then
+  return redis.error_reply('NOFRONTIER there is no such frontier')
+end
+local SHARD = 18446744073709551616 / ctl.shards
+
+local function count(name, by)
+  if by ~= 0 then
+    redis.call('HINCRBY', P .. 'ctr', name, by)
+  end
+end
+
+-- st: structure (r i s p t x); q queued; f in flight; nd next due, ms; sp spent; ss spent when its
+-- session began; er errors; pr precedence; bo backoff steps; ba when the last began; lv priorities
+-- other than 0; bl blocked; iv interval, ms (-1: the default), fl in-flight limit (-1), bu budget (-2)
+local FIELDS = { 'st', 'q', 'f', 'nd', 'sp', 'ss', 'er', 'pr', 'bo', 'ba', 'lv', 'bl', 'iv', 'fl', 'bu' }
+local FRESH = {
+  st = '', q = 0, f = 0, nd = 0, sp = 0, ss = 0, er = 0, pr = 1, bo = 0, ba = 0, lv = 0, bl = 0,
+  iv = -1, fl = -1, bu = -2,
+}
+local hosts = {}
+
+local function load(host)
+  local h = hosts[host]
+  if h then
+    return h
+  end
+  local raw = redis.call('HMGET', P .. 'h:' .. host, unpack(FIELDS))
+  if not raw[1] then
+    local packed = redis.call('HGET', P .. 'exhausted', host)
+    if packed then
+      raw = cmsgpack.unpack(packed)
+    end
+  end
+  h = { was = {}, name = host }
+  for i, field in ipairs(FIELDS) do
+    local value = raw[i]
+    if value then
+      h.was[field] = tostring(value)
+      if field ~= 'st' then
+        value = tonumber(value)
+      end
+    else
+      value = FRESH[field]
+    end
+    h[field] = value
+  end
+  hosts[host] = h
+  return h
+end
+
+local function limit_of(h)
+  return h.fl > 0 and h.fl or ctl.in_flight
+end
+
+local function budget_of(h)
+  return h.bu > -2 and h.bu or ctl.budget
+end
+
+local function structure(h)
+  local budget = budget_of(h)
+  if h.q == 0 then
+    if h.f > 0 then
+      return 'p'
+    elseif h.bl == 1 then
+      return 't'
+    end
+    return h.nd > now and 's' or 'x'
+  end
+  if h.f >= limit_of(h) then
+    return 'p'
+  elseif h.bl == 1 or (budget >= 0 and h.sp >= budget) then
+    return 't'
+  elseif h.nd > now then
+    return 's'
+  elseif h.over then
+    return 'i'
+  elseif h.st == 'r' or h.st == 'i' then
+    return h.st
+  elseif redis.call('ZCARD', P .. 'ready') < ctl.backlog then
+    return 'r'
+  end
+  return 'i'
+end
+
+local STRUCTURE = {
+  r = { 'ZREM', 'ready' }, i = { 'ZREM', 'inactive' }, s = { 'ZREM', 'snoozed' },
+  p = { 'SREM', 'inprocess' }, t = { 'SREM', 'retired' }, x = { 'HDEL', 'exhausted' },
+}
+
+local function turn(h)
+  return string.format('%.0f', h.pr * 4398046511104 + redis.call('HINCRBY', P .. 'ctr', 'turn', 1))
+end
+
+-- Write a host back and put it where it belongs. `from` is the structure a caller has already
+-- taken it out of.
+local function place(h, from)
+  local old = from and '' or h.st
+  if from then
+    h.st = ''
+  end
+  local new = structure(h)
+  if old ~= '' and old ~= new then
+    redis.call(STRUCTURE[old][1], P .. STRUCTURE[old][2], h.name)
+  end
+  h.st = new
+  if new == 'x' then
+    local packed = {}
+    for i, field in ipairs(FIELDS) do
+      packed[i] = h[field]
+    end
+    redis.call('HSET', P .. 'exhausted', h.name, cmsgpack.pack(packed))
+    redis.call('UNLINK', P .. 'h:' .. h.name)
+    hosts[h.name] = nil
+    return
+  end
+  local changed = {}
+  for _, field in ipairs(FIELDS) do
+    local value = type(h[field]) == 'number' and string.format('%.0f', h[field]) or h[field]
+    if (h.was[field] or tostring(FRESH[field])) ~= value or old == 'x' or (field == 'st' and not h.was.st) then
+      if not (old == 'x' and value == tostring(FRESH[field])) then
+        changed[#changed + 1] = field
+        changed[#changed + 1] = value
+      end
+      h.was[field] = value
+    end
+  end
+  if #changed > 0 then
+    redis.call('HSET', P .. 'h:' .. h.name, unpack(changed))
+  end
+  if new == 's' then
+    redis.call('ZADD', P .. 'snoozed', string.format('%.0f', h.nd), h.name)
+  elseif new ~= old then
+    if new == 'r' then
+      redis.call('ZADD', P .. 'ready', turn(h), h.name)
+    elseif new == 'i' then
+      h.ss = h.sp
+      redis.call('HSET', P .. 'h:' .. h.name, 'ss', h.ss)
+      redis.call('ZADD', P .. 'inactive', turn(h), h.name)
+    elseif new == 'p' then
+      redis.call('SADD', P .. 'inprocess', h.name)
+    elseif new == 't' then
+      redis.call('SADD', P .. 'retired', h.name)
+    end
+  end
+end
+
+local function place_all()
+  for _, h in pairs(hosts) do
+    place(h)
+  end
+end
+
+local function push(h, item, priority, head)
+  local how = head and 'LPUSH' or 'RPUSH'
+  if priority == 0 then
+    redis.call(how, P .. 'q:' .. h.name, item)
+  else
+    redis.call(how, P .. 'l:' .. priority .. ':' .. h.name, item)
+    h.lv = h.lv + redis.call('ZADD', P .. 'p:' .. h.name, priority, priority)
+  end
+  h.q = h.q + 1
+  count('queued', 1)
+end
+
+-- Take the first item of the highest priority. Returns it and its priority.
+local function pop(h)
+  local item, priority
+  if h.lv > 0 then
+    priority = tonumber(redis.call('ZREVRANGE', P .. 'p:' .. h.name, 0, 0)[1])
+    if priority < 0 then
+      item = redis.call('LPOP', P .. 'q:' .. h.name)
+    end
+    if not item then
+      local list = P .. 'l:' .. priority .. ':' .. h.name
+      item = redis.call('LPOP', list)
+      if redis.call('EXISTS', list) == 0 then
+        h.lv = h.lv - redis.call('ZREM', P .. 'p:' .. h.name, priority)
+      end
+      h.q = h.q - 1
+      count('queued', -1)
+      return item, priority
+    end
+  else
+    item = redis.call('LPOP', P .. 'q:' .. h.name)
+  end
+  if item then
+    h.q = h.q - 1
+    count('queued', -1)
+  end
+  return item, 0
+end
+
+local function item_of(entry, attempts, kills, counted)
+  if attempts == 0 and kills == 0 and counted == 0 and entry:byte(1) ~= 33 then
+    return entry
+  end
+  return '!' .. attempts .. ',' .. kills .. ',' .. counted .. '!' .. entry
+end
+
+local function entry_of(item)
+  local attempts, kills, counted, start = item:match('^!(%d+),(%d+),(%d)!()')
+  if not attempts then
+    return item, 0, 0, 0
+  end
+  return item:sub(start), tonumber(attempts), tonumber(kills), tonumber(counted)
+end
+
+local function shard(fp)
+  return string.format('%.0f', math.floor(tonumber(fp) / SHARD))
+end
+
+-- Let links in: five arguments each, from ARGV[first] on: host, fingerprint, priority, flags, entry.
+-- Flags: f queued even if seen, h at the head, c not a target of its own.
+-- Marking it seen and queuing it are one step. Returns how many were new.
+local function admit(first)
+  local added, marked = 0, 0
+  for i = first, #ARGV, 5 do
+    local fp, flags = ARGV[i + 1], ARGV[i + 3]
+    local new = redis.call('SADD', P .. 's:' .. shard(fp), fp)
+    marked = marked + new
+    if new == 1 or flags:find('f', 1, true) then
+      local entry = item_of(ARGV[i + 4], 0, 0, flags:find('c', 1, true) and 1 or 0)
+      push(load(ARGV[i]), entry, tonumber(ARGV[i + 2]), flags:find('h', 1, true))
+      added = added + 1
+    end
+  end
+  count('seen', marked)
+  return added
+end
+
+local function bury(host, entry, reason, attempts)
+  count('dead', 1)
+  redis.call('XADD', P .. 'dead', 'MAXLEN', '~', 100000, '*',
+    'host', host, 'entry', entry, 'reason', reason, 'attempts', attempts)
+end
+
+-- Make a whole host wait: for what it asked for, else one exponential step per incident, and an
+-- incident is everything that had started before the last wait began.
+local function back_off(h, asked, jitter, leased_at)
+  local wait = asked
+  if wait <= 0 then
+    if h.bo > 0 and leased_at < h.ba then
+      return
+    end
+    h.bo = h.bo + 1
+    wait = ctl.retry_ms * 2 ^ math.min(h.bo - 1, 30) * (0.75 + jitter / 2)
+  end
+  h.ba = now
+  h.nd = math.max(h.nd, math.floor(now + math.min(wait, ctl.retry_max_ms)))
+end
+
+-- Lease: host, worker, leased at, attempts, kills, priority, whether this lease counted as a target, entry
+local function take_lease(token)
+  local packed = redis.call('HGET', P .. 'inproc', token)
+  if not packed then
+    return nil
+  end
+  redis.call('HDEL', P .. 'inproc', token)
+  redis.call('ZREM', P .. 'lease', token)
+  count('leased', -1)
+  local l = cmsgpack.unpack(packed)
+  local lease = {
+    host = l[1], worker = l[2], at = l[3], attempts = l[4], kills = l[5], priority = l[6],
+    counted = l[7], entry = l[8],
+  }
+  lease.h = load(lease.host)
+  lease.h.f = lease.h.f - 1
+  return lease
+end
+
+-- Give leases that nobody renewed back to their hosts, a few at a time. The worker may have
+-- fetched before it died, so the host keeps its interval.
+local function reclaim()
+  local expired = redis.call('ZRANGEBYSCORE', P .. 'lease', '-inf', now, 'LIMIT', 0, 32)
+  for _, token in ipairs(expired) do
+    local lease = take_lease(token)
+    local kills = lease.kills + 1
+    if kills >= ctl.max_kills then
+      bury(lease.host, lease.entry, 'killed_its_worker', lease.attempts)
+    else
+      push(lease.h, item_of(lease.entry, lease.attempts, kills, 1), lease.priority, true)
+    end
+    local interval = lease.h.iv >= 0 and lease.h.iv or ctl.interval_ms
+    lease.h.nd = math.max(lease.h.nd, now + interval)
+    count('reclaimed', 1)
+  end
+  return #expired
+end
+
+local function figures()
+  local c = redis.call('HMGET', P .. 'ctr', 'queued', 'leased', 'started', 'results', 'seen', 'dead', 'late')
+  for i = 1, #c do
+    c[i] = tonumber(c[i]) or 0
+  end
+  c[#c + 1] = tonumber(ctl.paused) or 0
+  c[#c + 1] = ctl.stop or ''
+  c[#c + 1] = tonumber(ctl.closed) or 0
+  return c
+end

@@ -1,0 +1,6 @@
+-- Give expired leases back to their hosts.
+-- KEYS[1] prefix
+-- returns how many
+local n = reclaim()
+place_all()
+return n
