@@ -1,0 +1,327 @@
+"""The only opener of Redis and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import psycopg
+import redis
+import redis.asyncio
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.maint_notifications import MaintNotificationsConfig
+from redis.retry import Retry
+
+from crawlproj.exceptions import BadSetting, ServerUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from psycopg import AsyncConnection, Connection
+    from psycopg.rows import TupleRow
+
+    from crawlproj.config import Config
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_SECRET = re.compile(r"pass(word|file|wd)?$|secret|token|sslkey$", re.IGNORECASE)
+_DSN_WORD = re.compile(r"(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)")
+
+# Without these a peer that vanished (cable, firewall, frozen machine) holds us for hours.
+_LIBPQ_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "client_encoding": "utf8",
+}
+_DATABASE_WANT = "a postgresql:// URL or a libpq connection string"
+_REDIS_WANT = "a redis://, rediss:// or unix:// URL"
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 2.0
+MAX_CONFLICTS = 5  # a sixth deadlock in a row is no accident
+
+_CONFLICTS = ("40001", "40P01")  # serialization failure, deadlock: the server asks to try again
+# A pooler between us and the server has swapped the session below our prepared statements.
+_LOST_STATEMENTS = ("26000", "42P05")
+# The server ends the session: shutdown, crash of another backend, starting up, idle limits.
+_ENDED = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where the servers of this process are, and whether they are the embedded ones."""
+
+    redis_url: str
+    database_url: str
+    redis_embedded: bool
+    database_embedded: bool
+
+
+def redact(url: str) -> str:
+    """Return *url*, or a libpq connection string, without anything secret, for people to read."""
+    if "://" not in url:
+        return _DSN_WORD.sub(lambda m: f"{m[1]}=***" if _SECRET.search(m[1]) else m[0], url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return url.partition("://")[0] + "://***"
+    user, at, place = parts.netloc.rpartition("@")
+    name, colon, _password = user.partition(":")
+    netloc = f"{name}{':***' if colon else ''}{at}{place}"
+    pairs = [part.partition("=") for part in parts.query.split("&") if part]
+    query = "&".join(
+        f"{key}{eq}{'***' if _SECRET.search(unquote(key)) else value}" for key, eq, value in pairs
+    )
+    return f"{parts.scheme}://{netloc}{parts.path}{'?' + query if query else ''}"
+
+
+def _secrets(url: str) -> set[str]:
+    """Return every secret in *url*, as it is written and as it is meant."""
+    found: set[str] = set()
+    if "://" in url:
+        parts = urlsplit(url.replace("[", "%5B").replace("]", "%5D"))
+        user = parts.netloc.rpartition("@")[0]
+        found.add(user.partition(":")[2])
+        found.update(value for key, value in parse_qsl(parts.query) if _SECRET.search(key))
+    else:
+        found.update(m[2].strip("'") for m in _DSN_WORD.finditer(url) if _SECRET.search(m[1]))
+    found |= {unquote(secret) for secret in found}
+    return {secret for secret in found if secret}
+
+
+def _why(error: BaseException, url: str) -> str:
+    """Return what *error* says on one line, without the secrets of *url*."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    for secret in sorted(_secrets(url), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text.rstrip(".")[:300]
+
+
+# --- Redis --------------------------------------------------------------------------------------
+
+
+def open_redis(url: str) -> redis.asyncio.Redis:
+    """Return a client with bytes replies; nothing is sent before its first command.
+
+    A command whose connection is refused or breaks is sent again a few times within a second, one
+    that times out is not: the server may still be at it. Whoever calls decides about the rest.
+    """
+    try:
+        return redis.asyncio.Redis.from_url(
+            url, retry=AsyncRetry(_redis_backoff(), 3, _RETRIED), **_redis_options()
+        )
+    except (ValueError, TypeError, redis.RedisError):
+        raise BadSetting("REDIS_URL", redact(url), _REDIS_WANT) from None
+
+
+def open_redis_sync(url: str) -> redis.Redis:
+    """Return the blocking client, for commands."""
+    try:
+        return redis.Redis.from_url(url, retry=Retry(_redis_backoff(), 3, _RETRIED), **_redis_options())
+    except (ValueError, TypeError, redis.RedisError):
+        raise BadSetting("REDIS_URL", redact(url), _REDIS_WANT) from None
+
+
+_RETRIED = (redis.ConnectionError,)
+
+
+def _redis_backoff() -> ExponentialWithJitterBackoff:
+    return ExponentialWithJitterBackoff(base=0.05, cap=0.5)
+
+
+def _redis_options() -> dict[str, Any]:
+    return {
+        "protocol": 2,  # no push messages, and every proxy speaks it
+        "socket_timeout": 10,
+        "socket_connect_timeout": 5,
+        "health_check_interval": 30,  # finds a peer that vanished before a command is lost on it
+        "client_name": "crawlproj",
+        "driver_info": None,  # two round trips less for every connection
+        # It asks for a command that only Redis' cloud knows, and warns when it is refused.
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+    }
+
+
+def check_redis(url: str) -> None:
+    """Raise ServerUnreachable when the server does not answer, or not to us."""
+    client = open_redis_sync(url)
+    try:
+        client.ping()
+    except (redis.RedisError, OSError, ValueError) as error:
+        raise ServerUnreachable("Redis", redact(url), _why(error, url)) from None
+    finally:
+        client.close()
+
+
+# --- PostgreSQL ---------------------------------------------------------------------------------
+
+
+def _conninfo(url: str, name: str) -> str:
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.Error:  # its text shows the whole string, password included
+        raise BadSetting("DATABASE_URL", redact(url), _DATABASE_WANT) from None
+    known = {key: value for key, value in given.items() if value is not None}
+    return make_conninfo("", **{"application_name": f"crawlproj:{name}", **_LIBPQ_DEFAULTS, **known})
+
+
+def connect_database(url: str, *, name: str = "command") -> Connection[TupleRow]:
+    """Return a blocking connection, for commands.
+
+    It is in autocommit mode: what belongs together goes into `with connection.transaction()`.
+    """
+    conninfo = _conninfo(url, name)
+    try:
+        connection = psycopg.connect(conninfo, autocommit=True)
+        connection.execute("set timezone to 'UTC'")
+    except psycopg.Error as error:
+        raise ServerUnreachable("PostgreSQL", redact(url), _why(error, url)) from None
+    return connection
+
+
+class Database:
+    """One connection to PostgreSQL that outlives the server's restarts.
+
+    Work is handed in as a function and runs in one transaction, one at a time. When the connection
+    breaks, it is opened again, as long as that takes, and the work runs again from its start, so it
+    must not keep results of an earlier try. A commit whose answer got lost is repeated as well.
+    """
+
+    def __init__(self, url: str, *, name: str) -> None:
+        self.where = redact(url)
+        self._url = url
+        self._conninfo = _conninfo(url, name)
+        self._connection: AsyncConnection[TupleRow] | None = None
+        self._prepare_threshold: int | None = 5
+        self._lock = asyncio.Lock()
+        self._closing = asyncio.Event()
+        self._out = False
+
+    async def run(self, work: Callable[[AsyncConnection[TupleRow]], Awaitable[T]]) -> T:
+        """Run *work* in one transaction and return its result."""
+        async with self._lock:
+            breaks = conflicts = 0
+            while True:
+                try:
+                    result = await self._once(work)
+                except psycopg.Error as error:
+                    if self._is_lost(error):
+                        await self._outage(error, breaks)
+                        breaks += 1
+                    elif error.sqlstate in _CONFLICTS and conflicts < MAX_CONFLICTS:
+                        conflicts += 1
+                    else:
+                        raise
+                else:
+                    self._recovered()
+                    return result
+
+    async def close(self) -> None:
+        """Let what runs finish, unless the server is away, and close the connection."""
+        self._closing.set()
+        async with self._lock:
+            await self._drop()
+
+    async def _once(self, work: Callable[[AsyncConnection[TupleRow]], Awaitable[T]]) -> T:
+        connection = self._connection or await self._open()
+        settled = False
+        try:
+            async with connection.transaction():
+                result = await work(connection)
+            settled = True
+            return result
+        finally:
+            # A connection left in a transaction would fail everything that comes after.
+            idle = psycopg.pq.TransactionStatus.IDLE
+            if not settled and connection.info.transaction_status != idle:
+                await self._drop()
+
+    async def _open(self) -> AsyncConnection[TupleRow]:
+        if self._closing.is_set():
+            raise ServerUnreachable("PostgreSQL", self.where, "the connection has been closed")
+        connection = await psycopg.AsyncConnection.connect(
+            self._conninfo, autocommit=True, prepare_threshold=self._prepare_threshold
+        )
+        self._connection = connection
+        await connection.execute("set timezone to 'UTC'")
+        return connection
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error, OSError):
+                await connection.close()
+
+    def _is_lost(self, error: psycopg.Error) -> bool:
+        """Whether the session is gone, so that a new one may do better."""
+        if error.sqlstate in _LOST_STATEMENTS and self._prepare_threshold is not None:
+            self._prepare_threshold = None
+            return True
+        if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return False
+        if self._connection is None or self._connection.closed:
+            return True
+        return error.sqlstate in _ENDED or (error.sqlstate or "").startswith("08")
+
+    async def _outage(self, error: psycopg.Error, breaks: int) -> None:
+        await self._drop()
+        why = _why(error, self._url)
+        if not self._out:
+            self._out = True
+            logger.warning("PostgreSQL at %s is away, trying until it is back: %s", self.where, why)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), reconnect_delay(breaks, random.random()))  # noqa: S311
+        if self._closing.is_set():
+            raise ServerUnreachable("PostgreSQL", self.where, why) from None
+
+    def _recovered(self) -> None:
+        if self._out:
+            self._out = False
+            logger.info("PostgreSQL at %s is back", self.where)
+
+
+def reconnect_delay(breaks: int, chance: float) -> float:
+    """Return the seconds to wait after *breaks* earlier failures; *chance* is between 0 and 1."""
+    full = min(FIRST_DELAY * 2.0 ** min(breaks, 10), LONGEST_DELAY)
+    return full * (0.5 + chance / 2)  # spread, or a fleet comes back in one burst
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+def ensure_servers(config: Config) -> Addresses:
+    """Return where both servers are; each has answered. Starts or joins the embedded ones.
+
+    It blocks, for a second or two at the very first start. Raises ServerUnreachable.
+    """
+    from crawlproj.servers.embedded import join  # noqa: PLC0415  # not needed where both are given
+
+    redis_url, database_url = config.redis_url, config.database_url
+    if redis_url is None or database_url is None:
+        joined = join(config.home, valkey=redis_url is None, postgres=database_url is None)
+        redis_url, database_url = redis_url or joined.redis_url, database_url or joined.database_url
+    addresses = Addresses(
+        redis_url=redis_url or "",
+        database_url=database_url or "",
+        redis_embedded=config.redis_url is None,
+        database_embedded=config.database_url is None,
+    )
+    if not addresses.redis_embedded:
+        check_redis(addresses.redis_url)
+    if not addresses.database_embedded:
+        connect_database(addresses.database_url).close()
+    return addresses

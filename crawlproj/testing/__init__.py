@@ -1,0 +1,1 @@
+"""What people who write spiders test with."""

