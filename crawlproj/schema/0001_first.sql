@@ -157,15 +157,16 @@ CREATE TABLE page_object (
     etag            text,
     last_modified   text,
     text            bytea,                       -- zstd of UTF-8; null for binary bodies
-    outlinks        bytea                        -- zstd of newline-joined URLs: refills a lost frontier
+    outlinks        bytea                        -- zstd of one link per line: refills a lost frontier
 );
 ALTER TABLE page_object ALTER COLUMN text SET STORAGE EXTERNAL;
 ALTER TABLE page_object ALTER COLUMN outlinks SET STORAGE EXTERNAL;
 CREATE INDEX page_object_of_page ON page_object (crawl_name, url_key);
 
 
--- fetch: append-only log of every attempt and every refusal to make one, one partition per day so that
--- old days go by DROP TABLE. The name is a reserved word and needs its quotes. What falls outside of every day lands in fetch_default and is not lost.
+-- fetch: append-only log of every attempt and every refusal to make one, one partition per day, so that
+-- old days go by DROP TABLE. The name is a reserved word and needs its quotes. What falls outside of
+-- every day lands in fetch_default and is not lost. The key makes a repeated commit harmless.
 CREATE TABLE "fetch" (
     at              timestamptz NOT NULL,        -- the worker's clock
     crawl_id        bigint      NOT NULL,
@@ -178,10 +179,10 @@ CREATE TABLE "fetch" (
     reason          text,
     duration_ms     integer,
     bytes           bigint,
-    object_id       bytea
+    object_id       bytea,
+    PRIMARY KEY (crawl_id, url_key, at, worker)
 ) PARTITION BY RANGE (at);
 CREATE TABLE fetch_default PARTITION OF "fetch" DEFAULT;
-CREATE INDEX fetch_of_page ON "fetch" (crawl_id, url_key);
 
 
 -- item: what spiders yield besides the page, replaced as a whole whenever the page is fetched again.
