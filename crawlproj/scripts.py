@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
@@ -70,6 +71,7 @@ class Scripts:
         self._waiting: list[_Call] = []
         self._sender: asyncio.Task[None] | None = None
         self._away = False
+        self.lost_at = float("-inf")  #: monotonic, when the last outage was noticed
 
     def call(self, operation: Script, keys: Sequence[str], *arguments: Argument) -> asyncio.Future[Any]:
         """Return the future reply of an operation. An outage only delays it."""
@@ -142,6 +144,7 @@ class Scripts:
     def _note_outage(self, exc: Exception) -> None:
         if not self._away:
             self._away = True
+            self.lost_at = time.monotonic()
             logger.warning("Redis at %s does not serve us (%s); waiting for it", self._server, exc)
 
     def _note_return(self) -> None:
