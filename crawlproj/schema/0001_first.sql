@@ -198,8 +198,10 @@ CREATE TABLE item (
 
 -- Makes the partitions of fetch from yesterday up to `ahead` days from now; returns how many are new.
 -- Rows of a day that are already in fetch_default stay there, and that day gets no partition. One
--- session makes them at a time; a second one has nothing to wait for.
-CREATE FUNCTION fetch_make_partitions(ahead integer) RETURNS integer LANGUAGE plpgsql AS $$
+-- session makes them at a time; a second one has nothing to wait for. A new partition locks the table for
+-- a moment, and whoever waits for a long reader would hold up every writer, hence the time limit.
+CREATE FUNCTION fetch_make_partitions(ahead integer) RETURNS integer
+LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
     today date := (now() AT TIME ZONE 'UTC')::date;
     made  integer := 0;

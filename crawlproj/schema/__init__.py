@@ -6,15 +6,13 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from psycopg import errors
 
 from crawlproj.exceptions import SchemaMismatch
 
 if TYPE_CHECKING:
-    from typing import LiteralString
-
     from psycopg import Connection
 
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
@@ -27,14 +25,14 @@ class Migration:
 
     number: int
     name: str  #: file name without its ending
-    sql: str
+    sql: bytes
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
     """Return every migration there is, in order."""
     found = [
-        Migration(number=int(match[1]), name=entry.name.removesuffix(".sql"), sql=entry.read_text("utf-8"))
+        Migration(number=int(match[1]), name=entry.name.removesuffix(".sql"), sql=entry.read_bytes())
         for entry in files(__package__).iterdir()
         if (match := _NAME.fullmatch(entry.name))
     ]
@@ -57,8 +55,10 @@ def migrate(conn: Connection[Any]) -> list[str]:
             raise SchemaMismatch(_newer(have, want))
         missing = [step for step in migrations() if step.number > have]
         for step in missing:
-            conn.execute(cast("LiteralString", step.sql))
-            conn.execute("INSERT INTO schema_version (number, name) VALUES (%s, %s)", [step.number, step.name])
+            conn.execute(step.sql)
+            conn.execute(
+                "INSERT INTO schema_version (number, name) VALUES (%s, %s)", [step.number, step.name]
+            )
     return [step.name for step in missing]
 
 
@@ -66,11 +66,10 @@ def check(conn: Connection[Any]) -> tuple[int, int]:
     """Return the number of the schema that the database has, and of the one this code wants."""
     try:
         with conn.transaction():
-            row = conn.execute("SELECT coalesce(max(number), 0) FROM schema_version").fetchone()
+            have = max((number for (number,) in conn.execute("SELECT number FROM schema_version")), default=0)
     except errors.UndefinedTable:
-        row = (0,)
-    have = tuple(row.values())[0] if isinstance(row, dict) else row[0] if row else 0
-    return int(have), migrations()[-1].number
+        have = 0
+    return have, migrations()[-1].number
 
 
 def require(conn: Connection[Any]) -> None:

@@ -1,0 +1,1 @@
+"""A crawl from its creation to its seal: states, workers, notes."""

@@ -1,0 +1,1 @@
+"""What a page is once it has been fetched: its verdict, its text and where it is kept."""
