@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
 
 
 class FetchStatus(StrEnum):
@@ -110,6 +114,8 @@ class PageObject:
     redirect_to: str | None = None
     detail: str | None = None  #: one line for people
     sent_validators: bool = False
+    has_content: bool = False  #: an earlier run has stored content of it
+    counted: bool = False  #: its outlinks go on a target that has been counted
     retry_after_ms: int | None = None
     host_incident: bool = False
     final: bool = True  #: False: another attempt follows
@@ -129,7 +135,12 @@ class Visit:
     """What one worker knows of one leased request while it is under way."""
 
     lease: Lease
-    entry: Any  #: the `crawlproj.frontier.codec.Entry` it was leased as
+    entry: Any  #: the `crawlproj.frontier.codec.Stored` it was leased as
+    errback: Callable[..., Any] | None = None  #: the spider's own
+    redirects: int = 0  #: of the chain so far
+    retries: int = 0  #: by Scrapy's own retries, under this one lease
+    has_content: bool = False  #: whether an earlier run has stored content of it
+    answered: bool = False  #: whether a response has come as far as the spider
     started: float = 0.0  #: monotonic, when it went on the wire
     ended: float = 0.0
     http_status: int | None = None  #: of the last answer seen nearest the wire
@@ -138,5 +149,12 @@ class Visit:
     outlinks: list[Any] = field(default_factory=list)
     items: list[Any] = field(default_factory=list)
     pending_items: int = 0  #: items of this page still in other pipelines
+    waiter: asyncio.Future[None] | None = None
     detail: str | None = None
     done: bool = False  #: its outcome has been handed to the pipelines
+
+    async def items_settled(self) -> None:
+        """Wait until the spider's items of this page have left the other pipelines."""
+        if self.pending_items > 0:
+            self.waiter = asyncio.get_running_loop().create_future()
+            await self.waiter

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import sys
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,11 @@ class Entry:
     priority: int = 0
     forced: bool = False  #: queued even if seen
     head: bool = False  #: before the others of its priority
+    plain: bool = False  #: a link and nothing more: its URL says all
+
+    def forcibly(self) -> Entry:
+        """Return it as one that is queued even if it was seen."""
+        return replace(self, forced=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +108,7 @@ def encode_link(wire: str, depth: int, tag: str | None = None) -> Entry:
     data = _first_line(wire, host, depth)
     if tag is not None:
         data = f"{data}\n{json.dumps({'t': tag}, ensure_ascii=False)}"
-    return Entry(wire, host, fingerprint(name), data)
+    return Entry(wire, host, fingerprint(name), data, plain=tag is None)
 
 
 def encode_request(

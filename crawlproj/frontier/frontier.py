@@ -155,6 +155,18 @@ class Frontier:
 
     load_seeds = schedule  # a seed enters as any URL does; who asked for it is in its entry
 
+    async def peek(self, key: str, n: int) -> list[bytes]:
+        """Return entries of a start-URL key, leaving them there."""
+        return list(await self._scripts.call(script(__package__, "peek"), (key,), n))
+
+    async def take_from(self, key: str, raw: bytes, entries: Sequence[Entry]) -> bool:
+        """Move one entry of a start-URL key into the frontier. False: another worker has."""
+        operation = _operation("take_from")
+        reply = self._scripts.call(operation, (self.prefix, key), raw, *_links(entries, counted=False))
+        taken, figures = await self._refused(reply)
+        self._note(figures)
+        return bool(taken)
+
     async def next(self, worker: str, n: int, lease_seconds: float) -> Granted:
         """Lease at most *n* URLs that are due, for *lease_seconds*."""
         lease_ms = round(lease_seconds * 1000)

@@ -1,0 +1,104 @@
+"""The links of a page, and which of them a crawl follows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import ada_url
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import IGNORED_EXTENSIONS
+from selectolax.lexbor import LexborHTMLParser
+from tldextract import TLDExtract
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+# The list that comes with the package: a crawl must not depend on fetching another one.
+_DOMAINS = TLDExtract(suffix_list_urls=(), cache_dir=None)
+_IGNORED = frozenset(IGNORED_EXTENSIONS)
+_EXTENSION = re.compile(r"\.([a-z0-9]{1,8})(?:\?|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class LinkScope:
+    """Which links are followed: those of the seeds' hosts or domains, less deny, within allow."""
+
+    scope: str  #: host, domain or any
+    seeds: tuple[str, ...]  #: in their wire form
+    allow: re.Pattern[str] | None = None
+    deny: re.Pattern[str] | None = None
+
+    def __contains__(self, url: str) -> bool:
+        if self.deny is not None and self.deny.search(url):
+            return False
+        if self.allow is not None and not self.allow.search(url):
+            return False
+        if self.scope == "any":
+            return True
+        return _place(url, self.scope) in self._places
+
+    @cached_property
+    def _places(self) -> frozenset[str]:
+        return frozenset(_place(seed, self.scope) for seed in self.seeds)
+
+
+def _place(url: str, scope: str) -> str:
+    start = url.index("//") + 2
+    host = url[start : url.index("/", start)].rpartition("@")[2]
+    if scope == "host":
+        # Sites answer with and without it, and send a crawl from the one to the other.
+        return host.removeprefix("www.")
+    return registered_domain(host.rpartition(":")[0] if re.search(r":\d+$", host) else host)
+
+
+def registered_domain(host: str) -> str:
+    """Return the domain that somebody registered; the host itself where there is none."""
+    return _DOMAINS(host).top_domain_under_public_suffix or host
+
+
+def extract_links(response: Response, scope: LinkScope) -> tuple[str, ...]:
+    """Return the links in scope of an HTML page, each once, in its order, in their wire form.
+
+    `<a href>` and `<area href>` count, resolved against `<base href>`. What is no http(s) URL and what
+    Scrapy's own LinkExtractor takes for no page by its extension is left out.
+    """
+    if not isinstance(response, HtmlResponse):
+        return ()
+    tree = LexborHTMLParser(response.body if response.encoding == "utf-8" else response.text)
+    base = _base(tree, response.url)
+    found: dict[str, None] = {}
+    for tag in ("a", "area"):
+        for node in tree.tags(tag):
+            link = node.attributes.get("href")
+            if link and not link.startswith("#"):
+                url = _resolve(base, link)
+                if url is not None and url not in found and url in scope:
+                    found[url] = None
+    return tuple(found)
+
+
+def _base(tree: LexborHTMLParser, url: str) -> str:
+    for node in tree.tags("base"):
+        href = node.attributes.get("href")
+        if href:
+            try:
+                return ada_url.join_url(url, href)
+            except ValueError:
+                break
+    return url
+
+
+def _resolve(base: str, link: str) -> str | None:
+    try:
+        url = ada_url.join_url(base, link).partition("#")[0]
+    except ValueError:
+        return None
+    if not url.startswith(("http://", "https://")):
+        return None
+    extension = _EXTENSION.search(url, url.rfind("/"))
+    if extension is not None and extension[1].lower() in _IGNORED:
+        return None
+    return url

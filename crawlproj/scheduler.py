@@ -1,0 +1,327 @@
+"""Scrapy's scheduler over the frontier: leases instead of a queue that forgets what it hands out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Request
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.defer import deferred_from_coro
+
+from crawlproj.exceptions import BadUrl, MissingComponent, Refused, UndecodableEntry, UnserialisableRequest
+from crawlproj.frontier.canonical import canonical, normalise
+from crawlproj.frontier.codec import decode, encode_request, to_request
+from crawlproj.frontier.feed import Feed
+from crawlproj.frontier.frontier import Outcome
+from crawlproj.items import Lease, Visit
+from crawlproj.pages.known import known_validators
+from crawlproj.worker import Worker
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+
+    from crawlproj.frontier.codec import Entry, Stored
+    from crawlproj.frontier.frontier import Grant
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 1.0  # how long another worker's news may take to reach an idle one
+CLOSE_SECONDS = 10.0  # what closing may take when Redis is away; the lease time covers the rest
+ROOM = 1_000  # start requests that may wait here while Redis is slower than the spider
+
+#: Makes the engine ask for requests at once instead of at its next 5-second heartbeat.
+WAKE = Request("data:,wake", dont_filter=True)
+
+
+class FrontierScheduler(BaseScheduler):
+    """Hands out what the frontier leases to this worker, fetched ahead in the background.
+
+    Settings: MAX_CONCURRENT_COUNT, LEASE_SECONDS, MAX_ATTEMPTS.
+    Stats: scheduler/enqueued, scheduler/dequeued, dupefilter/filtered, frontier/refused.
+    """
+
+    def __init__(self, crawler: Crawler, worker: Worker) -> None:
+        self._crawler = crawler
+        self._worker = worker
+        self._config = worker.config
+        self._spider: Spider
+        self._ready: deque[tuple[Grant, Lease, Stored, dict[str, str] | None]] = deque()
+        self._again: deque[Request] = deque()  #: the same lease once more, for Scrapy's own retries
+        self._pending: list[Entry] = []  #: accepted, not in Redis yet
+        self._scheduling = False
+        self._wanted = asyncio.Event()
+        self._starved = True
+        self._asked = False  #: whether the frontier has answered yet
+        self._tasks: list[asyncio.Task[None]] = []
+        self._feed: Feed | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build it; it works once the lifecycle extension has claimed the crawl."""
+        return cls(crawler, Worker.of(crawler))
+
+    # --- what Scrapy calls ----------------------------------------------------------------------
+
+    def open(self, spider: Spider) -> None:
+        """Check that its companions are there."""
+        if self._worker.pages is None:
+            raise MissingComponent("SCHEDULER needs middlewares.page.PageMiddleware in SPIDER_MIDDLEWARES")
+        self._spider = spider
+        self._worker.after_finish.append(self._wanted.set)
+        self._feed = Feed.of(spider)
+
+    def start(self) -> None:
+        """Begin to lease; called when the crawl has been claimed and the engine runs."""
+        for work in (self._fetch_ahead(), self._renew(), *([self._read_feed()] if self._feed else [])):
+            task = asyncio.get_running_loop().create_task(work)
+            task.add_done_callback(self._task_ended)
+            self._tasks.append(task)
+
+    def close(self, reason: str) -> Deferred[None]:
+        """Send what is pending and give back what was not started."""
+        return deferred_from_coro(self._close())
+
+    def has_pending_requests(self) -> bool:
+        """Say whether there is work for this worker, now or later, or for any other."""
+        if self._ready or self._again or self._pending or self._scheduling or self._worker.visits:
+            return True
+        if not self._asked:
+            return True
+        figures = self._worker.frontier.figures
+        if figures.closed:
+            return False
+        return figures.leased > 0 if figures.stop else not figures.idle
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Take a request for the frontier. False: it was seen before, or cannot be kept."""
+        if request is WAKE:
+            return True
+        lease = request.meta.get("lease")
+        visit = self._worker.visits.get(lease.token) if isinstance(lease, Lease) else None
+        if visit is not None and not visit.done:
+            if _times(request, "redirect_times") > visit.redirects:
+                return self._redirect(request, visit)
+            if _times(request, "retry_times") > visit.retries:
+                visit.retries = _times(request, "retry_times")
+                self._again.append(request)
+                return True
+        start = request.meta.get("is_start_request") and visit is None
+        return self._take(request, forced=request.dont_filter and not start)
+
+    def next_request(self) -> Request | None:
+        """Return a request that is due, if one has been fetched ahead and there is room for it."""
+        self._starved = True
+        if self._worker.stopping or not self._asked:
+            return None
+        if len(self._crawler.engine.downloader.active) >= self._config.max_concurrent_count:
+            return None
+        if self._again:
+            return self._again.popleft()
+        if len(self._ready) * 2 <= self._config.max_concurrent_count:
+            self._wanted.set()
+        if self._worker.frontier.figures.stop:
+            return None
+        while self._ready:
+            request = self._issue(*self._ready.popleft())
+            if request is not None:
+                self._starved = False
+                self._crawler.stats.inc_value("scheduler/dequeued")
+                return request
+        return None
+
+    async def room(self) -> None:
+        """Wait while too many requests are on their way to Redis."""
+        while len(self._pending) > ROOM:
+            await asyncio.sleep(0.01)
+
+    # --- in -------------------------------------------------------------------------------------
+
+    def _take(self, request: Request, *, forced: bool) -> bool:
+        entry = self.entry_of(request, forced=forced)
+        if entry is None:
+            return False
+        if entry.fingerprint in self._worker.seen and not forced:
+            self._crawler.stats.inc_value("dupefilter/filtered")
+            return False
+        self._pending.append(entry)
+        self._crawler.stats.inc_value("scheduler/enqueued")
+        if not self._scheduling:
+            self._scheduling = True
+            self._worker.spawn(self._schedule())
+        return True
+
+    def entry_of(
+        self, request: Request, *, forced: bool = False, head: bool = False, slot: str | None = None
+    ) -> Entry | None:
+        """Return the entry of a request, or None, said loudly, if it cannot be kept."""
+        try:
+            return encode_request(request, self._spider, forced=forced, head=head, drop_slot=slot)
+        except (BadUrl, UnserialisableRequest) as exc:
+            logger.error("Request refused, nothing is marked seen: %s", exc)
+            self._crawler.stats.inc_value("frontier/refused")
+            return None
+
+    async def _schedule(self) -> None:
+        try:
+            while self._pending:
+                batch = self._pending[:500]
+                added = await self._worker.frontier.schedule(batch)
+                del self._pending[: len(batch)]
+                for entry in batch:
+                    self._worker.seen.add(entry.fingerprint)
+                if len(batch) > added:
+                    self._crawler.stats.inc_value("dupefilter/filtered", len(batch) - added)
+                self._wanted.set()
+        except Refused as exc:
+            logger.error("%d requests are too late: %s", len(self._pending), exc)
+            self._pending.clear()
+        finally:
+            self._scheduling = False
+
+    def _redirect(self, request: Request, visit: Visit) -> bool:
+        """End the source as redirected; the target enters its own host's queue, at the head."""
+        chain = {canonical(normalise(url)) for url in request.meta.get("redirect_urls", ())}
+        start = request.meta.get("is_start_request")
+        if request.dont_filter and start:
+            request = request.replace(dont_filter=False, meta={**request.meta, "allow_offsite": True})
+        request = request.replace(errback=visit.errback)
+        entry = self.entry_of(request, head=True, slot=request.meta.get("download_slot"))
+        if entry is None:
+            visit.detail = f"redirected to {request.url[:200]}, which cannot be kept"
+        else:
+            itself = canonical(entry.url) in chain
+            if itself or request.dont_filter:
+                entry = entry.forcibly()
+        assert self._worker.pages is not None
+        self._worker.pages.redirected(visit, request.url, entry)
+        return True
+
+    async def _read_feed(self) -> None:
+        """Move entries of a scrapy-redis start-URL key into the frontier."""
+        assert self._feed is not None
+        while True:
+            moved = await self._feed.move(self._worker.frontier, self._feed_entry)
+            if moved:
+                self._wanted.set()
+            await asyncio.sleep(0 if moved else POLL_SECONDS)
+
+    def _feed_entry(self, request: Request) -> Entry | None:
+        return self.entry_of(request, forced=request.dont_filter)
+
+    # --- out ------------------------------------------------------------------------------------
+
+    async def _fetch_ahead(self) -> None:
+        worker, frontier = self._worker, self._worker.frontier
+        while True:
+            self._wanted.clear()
+            want = self._config.max_concurrent_count - len(self._ready)
+            granted = await frontier.next(worker.id, want, self._config.lease_seconds)
+            self._asked = True
+            if granted.grants:
+                await self._accept(granted.grants)
+            if (self._ready or self._again or frontier.figures.idle) and self._starved:
+                self._crawler.engine.crawl(WAKE)
+            if frontier.figures.stop and self._ready:
+                await self._give_back()
+            pause = POLL_SECONDS if granted.wait_ms is None else min(granted.wait_ms / 1000, POLL_SECONDS)
+            try:
+                await asyncio.wait_for(self._wanted.wait(), max(pause, 0.001))
+            except TimeoutError:
+                continue
+
+    async def _accept(self, grants: list[Grant]) -> None:
+        expires = time.monotonic() + self._config.lease_seconds
+        read: list[tuple[Grant, Lease, Stored]] = []
+        for grant in grants:
+            lease = Lease(
+                token=grant.token,
+                host=grant.host,
+                attempts=grant.attempts,
+                min_interval_ms=grant.interval_ms,
+                expires_at=expires,
+            )
+            try:
+                read.append((grant, lease, decode(grant.host, grant.entry)))
+            except UndecodableEntry as exc:
+                await self._bury(grant, exc)
+        validators = await known_validators(
+            self._worker.database, self._worker.crawl, [stored.key for _, _, stored in read]
+        )
+        self._ready.extend((grant, lease, stored, validators.get(stored.key)) for grant, lease, stored in read)
+
+    def _issue(
+        self, grant: Grant, lease: Lease, stored: Stored, validators: dict[str, str] | None
+    ) -> Request | None:
+        try:
+            request = to_request(stored, self._spider)
+        except UndecodableEntry as exc:
+            self._worker.spawn(self._bury(grant, exc))
+            return None
+        visit = Visit(
+            lease=lease,
+            entry=stored,
+            errback=request.errback,
+            redirects=_times(request, "redirect_times"),
+            retries=_times(request, "retry_times"),
+            has_content=validators is not None,
+        )
+        self._worker.visits[lease.token] = visit
+        request.meta["lease"] = lease
+        if validators:
+            request.meta["validators"] = validators
+        assert self._worker.pages is not None
+        request.errback = partial(self._worker.pages.failed, request.errback)
+        return request
+
+    async def _bury(self, grant: Grant, error: UndecodableEntry) -> None:
+        logger.error("%s", error)
+        self._crawler.stats.inc_value("frontier/unreadable")
+        await self._worker.frontier.finish(grant.token, Outcome.UNREADABLE)
+
+    async def _renew(self) -> None:
+        worker = self._worker
+        while True:
+            await asyncio.sleep(self._config.lease_seconds / 3)
+            tokens = [*worker.visits, *(grant.token for grant, *_ in self._ready)]
+            if not tokens:
+                continue
+            lost = set(await worker.frontier.renew(worker.id, tokens, self._config.lease_seconds))
+            if lost:
+                self._ready = deque(each for each in self._ready if each[0].token not in lost)
+
+    async def _give_back(self) -> None:
+        tokens = [grant.token for grant, *_ in self._ready]
+        self._ready.clear()
+        await self._worker.frontier.release(self._worker.id, tokens)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._worker.give_up("scheduler_failed", error)
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if not self._worker.is_open:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                while self._scheduling:
+                    await asyncio.sleep(0.01)
+                await self._give_back()
+                await self._worker.frontier.release(self._worker.id, list(self._worker.visits))
+        except TimeoutError:
+            logger.warning("Redis is away: leases are not given back but run out by themselves")
+
+
+def _times(request: Request, name: str) -> int:
+    value: Any = request.meta.get(name, 0)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,179 @@
+"""What one process holds of one crawl: connections, the claimed run, the requests under way.
+
+Scrapy builds its components one by one and has no place for what they share; `Worker.of(crawler)`
+is that place. It opens when the spider opens and closes after everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
+
+from crawlproj import connections, schema
+from crawlproj.config import Config
+from crawlproj.crawls import lifecycle
+from crawlproj.frontier.frontier import Frontier
+from crawlproj.frontier.seen_cache import SeenCache
+from crawlproj.pages.bodies import body_store
+from crawlproj.pages.store import PageStore
+from crawlproj.scripts import Scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from redis.asyncio import Redis
+    from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
+
+    from crawlproj.crawls.lifecycle import Crawl
+    from crawlproj.frontier.codec import Entry
+    from crawlproj.items import Visit
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a worker's part in a crawl ended, and what the command exits with."""
+
+    exit_code: int
+    sealed: bool
+    reason: str
+
+
+class Pages(Protocol):
+    """What ends a request that does not come back as a response."""
+
+    def failed(self, original: Callable[..., Any] | None, failure: Failure) -> Any:
+        """Serve as the errback of a leased request; *original* is the spider's own."""
+
+    def redirected(self, visit: Visit, url: str, entry: Entry | None) -> None:
+        """End *visit*, whose target goes its own way as *entry*."""
+
+
+class Worker:
+    """One process at work on one crawl.
+
+    Attributes are there from `open` on, except `config`, `visits` and `tally`.
+    """
+
+    redis: Redis
+    scripts: Scripts
+    database: connections.Database
+    crawl: Crawl
+    frontier: Frontier
+    store: PageStore
+
+    _all: WeakKeyDictionary[Crawler, Worker] = WeakKeyDictionary()
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.config = Config.from_settings(crawler.settings)
+        self.id = self.config.worker_id
+        self.visits: dict[int, Visit] = {}
+        self.tally: Counter[str] = Counter()
+        self.seen = SeenCache(self.config.seen_cache)
+        self.outcome: Outcome | None = None
+        self.is_open = False
+        self.stopping = False  #: nothing new is started here
+        #: called after every finished lease; the scheduler and the limits listen
+        self.after_finish: list[Callable[[], None]] = []
+        self.pages: Pages | None = None  #: the page middleware, when it is enabled
+        self._crawler = crawler
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closing: asyncio.Task[None] | None = None
+        self._delays: dict[str, float] = {}
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Worker:
+        """Return the worker of a crawler. Raises BadSetting the first time, if a setting is wrong."""
+        if crawler not in cls._all:
+            cls._all[crawler] = cls(crawler)
+        return cls._all[crawler]
+
+    async def open(self, spider_name: str, arguments: dict[str, Any]) -> None:
+        """Reach the servers, claim the crawl, make or join its frontier."""
+        addresses = await asyncio.to_thread(self._reach_servers)
+        self.redis = connections.open_redis(addresses.redis_url)
+        self.scripts = Scripts(self.redis, connections.redact(addresses.redis_url))
+        self.database = connections.Database(addresses.database_url, name=self.id)
+        self.crawl = await lifecycle.claim(
+            self.database,
+            name=self.config.crawl_name,
+            spider=spider_name,
+            worker=self.id,
+            lease_seconds=self.config.lease_seconds,
+            config={"arguments": arguments},
+            join_only=self.config.crawl_join,
+        )
+        self.frontier = Frontier(self.redis, self.scripts, self.crawl.frontier)
+        await self.frontier.create(self.config)
+        self.store = PageStore(
+            self.database, body_store(self.config.body_store), crawl=self.crawl, worker=self.id
+        )
+        self.store.start()
+        self.is_open = True
+
+    def _reach_servers(self) -> connections.Addresses:
+        addresses = connections.ensure_servers(self.config)
+        with connections.connect_database(addresses.database_url) as connection:
+            if addresses.database_embedded:
+                schema.migrate(connection)
+            else:
+                schema.require(connection)
+        return addresses
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run *work* beside the crawl; `settled` waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.give_up("worker_failed", error)
+
+    async def settled(self) -> None:
+        """Wait until nothing that was spawned is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def settled_pages(self) -> None:
+        """Wait until every page that has been answered has gone through the pipelines."""
+        await self.settled()
+        while any(visit.done for visit in self.visits.values()):
+            await asyncio.sleep(0.01)
+
+    def give_up(self, reason: str, error: BaseException) -> None:
+        """End this worker's part for an error that is nobody's page's fault; leases are given back."""
+        logger.error("The worker stops (%s): %s", reason, error, exc_info=error)
+        self.close_spider(reason)
+
+    def close_spider(self, reason: str) -> None:
+        """Ask the engine to close, once."""
+        if not self.stopping:
+            self.stopping = True
+            # Not spawned: closing waits for what is.
+            self._closing = asyncio.get_running_loop().create_task(
+                self._crawler.engine.close_spider_async(reason=reason)
+            )
+
+    async def set_crawl_delay(self, host: str, seconds: float) -> None:
+        """Take a robots.txt's crawl-delay as the host's interval, never below the operator's own."""
+        cut = min(seconds, self.config.crawl_delay_max_seconds)
+        interval = max(self.config.min_interval_ms, round(cut * 1000))
+        if interval > self.config.min_interval_ms and self._delays.get(host) != interval:
+            self._delays[host] = interval
+            await self.frontier.set_host(host, interval_ms=interval)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self.is_open:
+            self.is_open = False
+            await self.scripts.close()
+            await self.redis.aclose()
+            await self.database.close()

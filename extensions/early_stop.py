@@ -1,0 +1,104 @@
+"""Soft limits on time, targets and results: nothing new starts, what runs finishes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+
+from crawlproj.crawls import lifecycle, notes
+from crawlproj.crawls.stop_rules import Limits, exceeded
+from crawlproj.worker import Worker
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from crawlproj.crawls.notes import StopNote
+
+LOOK_SECONDS = 0.25  # the bound on how late a time limit is seen
+
+
+class EarlyStopExtension:
+    """Writes the STOP_EARLY_REASON note at the first limit that is reached and drains the crawl.
+
+    The limits are per run, over all workers. A limit on targets is exact: the frontier itself grants
+    no more. A limit on results is passed by what was in flight, at most.
+
+    Settings: MAX_TIME_SECONDS, MAX_TARGET, MAX_RESULT.
+    """
+
+    def __init__(self, crawler: Crawler, worker: Worker) -> None:
+        self._crawler = crawler
+        self._worker = worker
+        self._limits = Limits(
+            seconds=worker.config.max_time_seconds,
+            targets=worker.config.max_target,
+            results=worker.config.max_result,
+        )
+        self._began = 0.0  #: on the monotonic clock, when the run started
+        self._look: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build it, always: another worker may have the limits, and its stop is ours too."""
+        worker = Worker.of(crawler)
+        self = cls(crawler, worker)
+        crawler.signals.connect(self.engine_started, signal=signals.engine_started)
+        crawler.signals.connect(self.spider_closed, signal=signals.spider_closed)
+        return self
+
+    async def engine_started(self) -> None:
+        """Read since when the run is running, and begin to look."""
+        worker = self._worker
+        if not worker.is_open:
+            return
+        self._began = time.monotonic() - await lifecycle.elapsed(worker.database, worker.crawl)
+        worker.after_finish.append(self.check)
+        self._look = asyncio.get_running_loop().create_task(self._watch())
+
+    async def spider_closed(self) -> None:
+        """Look no longer."""
+        if self._look is not None:
+            self._look.cancel()
+
+    def check(self) -> None:
+        """Stop if a limit has been reached."""
+        if self._stopped:
+            return
+        figures = self._worker.frontier.figures
+        if figures.stop:
+            self._stopped = True
+            return
+        note = exceeded(
+            self._limits,
+            seconds=time.monotonic() - self._began,
+            targets=figures.started,
+            results=figures.results,
+            waiting=figures.queued > 0,
+        )
+        if note is not None:
+            self._stopped = True
+            self._worker.spawn(self._stop(note))
+
+    async def _stop(self, note: StopNote) -> None:
+        await notes.write(
+            self._worker.database,
+            self._worker.crawl.id,
+            namespace=note.namespace,
+            message=note.message,
+            fields=note.fields,
+        )
+        await self._worker.frontier.stop(note.fields["r"])
+
+    async def _watch(self) -> None:
+        """Look at the clock, and close the spider once the stopped crawl has drained."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.check()
+            figures = self._worker.frontier.figures
+            if figures.stop and figures.leased == 0 and not self._worker.visits:
+                self._worker.close_spider("stopped_early")
+                return

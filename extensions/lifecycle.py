@@ -1,0 +1,136 @@
+"""The crawl's life, projected from Scrapy's signals on its row in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import signals
+from scrapy.exceptions import CloseSpider
+
+from crawlproj.crawls import lifecycle
+from crawlproj.exceptions import CrawlError
+from crawlproj.signals import crawl_cleanup, crawl_completed, crawl_setup, crawl_start
+from crawlproj.worker import Outcome, Worker
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+#: Reasons for closing after which nothing is left to do here: the run may be sealed.
+ENDS = frozenset({"finished", "stopped_early"})
+INTERRUPTED = 11
+#: Reasons for closing that are errors of this worker.
+ERRORS = frozenset({"worker_failed", "scheduler_failed", "pipeline_failed", "start_error", "setup_failed"})
+
+
+class LifecycleExtension:
+    """Claims the crawl when the spider opens, renews its lease, seals it when nothing is left.
+
+    Cleanup never seals; completion seals only when the frontier is closed and empty, else the crawl
+    is due at once for the next worker.
+
+    Settings: CRAWL_NAME, CRAWL_JOIN, WORKER_ID, LEASE_SECONDS.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._worker = Worker.of(crawler)
+        self._heart: asyncio.Task[None] | None = None
+        self._reason = "shutdown"  # two signals in a row close the engine without a word
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build it and subscribe."""
+        self = cls(crawler)
+        for handler, signal in (
+            (self.spider_opened, signals.spider_opened),
+            (self.engine_started, signals.engine_started),
+            (self.spider_closed, signals.spider_closed),
+            (self.engine_stopped, signals.engine_stopped),
+        ):
+            crawler.signals.connect(handler, signal=signal)
+        return self
+
+    async def spider_opened(self, spider: Spider) -> None:
+        """Claim the crawl. An error closes the spider in one sentence."""
+        arguments = {name: value for name, value in spider.__dict__.items() if isinstance(value, str)}
+        try:
+            await self._worker.open(spider.name, arguments)
+        except CrawlError as exc:
+            logger.error("%s", exc)
+            self._worker.outcome = Outcome(exit_code=exc.exit_code, sealed=False, reason=str(exc))
+            raise CloseSpider("setup_failed") from None
+        await self._send(crawl_setup)
+        crawl = self._worker.crawl
+        logger.info("Crawl %s, run %d, worker %s", crawl.name, crawl.run, self._worker.id)
+
+    async def engine_started(self) -> None:
+        """Begin to lease."""
+        if not self._worker.is_open:
+            return
+        self._heart = asyncio.get_running_loop().create_task(self._beat())
+        await self._send(crawl_start)
+        self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
+
+    async def spider_closed(self, reason: str) -> None:
+        """Stop the heartbeat's work for the crawl; nothing is sealed here."""
+        self._reason = reason
+        if self._worker.is_open:
+            await self._send(crawl_cleanup, reason=reason)
+
+    async def engine_stopped(self) -> None:
+        """Seal the run if nothing is left anywhere, else leave it due at once."""
+        worker = self._worker
+        if self._heart is not None:
+            self._heart.cancel()
+        if not worker.is_open:
+            return
+        sealed = False
+        if self._reason in ENDS and await worker.frontier.seal():
+            sealed = await self._seal()
+        await lifecycle.release(worker.database, worker.crawl, worker.id)
+        await self._send(crawl_completed, reason=self._reason, sealed=sealed)
+        worker.outcome = Outcome(exit_code=_exit_code(self._reason), sealed=sealed, reason=self._reason)
+        await worker.settled()
+        await worker.close()
+
+    async def _seal(self) -> bool:
+        worker = self._worker
+        figures = worker.frontier.figures
+        sealed = await lifecycle.seal(
+            worker.database,
+            worker.crawl,
+            worker.id,
+            stop_reason=figures.stop or "done",
+            counts={"started_targets": figures.started, "results": figures.results, "queued": figures.queued},
+        )
+        if sealed and figures.queued == 0:
+            await worker.frontier.drop()
+        return sealed
+
+    async def _beat(self) -> None:
+        """Renew this worker's lease of the crawl until cancelled."""
+        worker = self._worker
+        while True:
+            await asyncio.sleep(worker.config.lease_seconds / 3)
+            if not await lifecycle.renew(
+                worker.database, worker.crawl, worker.id, lease_seconds=worker.config.lease_seconds
+            ):
+                logger.warning("Crawl %s is no longer ours; this worker stops", worker.crawl.name)
+                worker.close_spider("lease_lost")
+                return
+
+    async def _send(self, signal: object, **more: Any) -> None:
+        await self._crawler.signals.send_catch_log_async(
+            signal, crawl=self._worker.crawl, worker=self._worker.id, **more
+        )
+
+
+def _exit_code(reason: str) -> int:
+    if reason in ERRORS:
+        return 1
+    return INTERRUPTED if reason in {"shutdown", "lease_lost"} else 0

@@ -1,0 +1,330 @@
+"""One page object for every outcome of a leased request, with every outlink it produced."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from scrapy import Request, signals
+from scrapy.exceptions import DropItem, IgnoreRequest
+from scrapy.spidermiddlewares.httperror import HttpError
+from scrapy.utils.asyncgen import as_async_generator
+from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.log import failure_to_exc_info, logformatter_adapter
+from scrapy.utils.spider import iterate_spider_output
+from twisted.python.failure import Failure
+
+from crawlproj.exceptions import BadUrl, Disregarded, NotModified, RetryLater
+from crawlproj.frontier.canonical import normalise
+from crawlproj.frontier.codec import encode_link
+from crawlproj.items import Lease, Links, PageObject
+from crawlproj.pages.failure import explain
+from crawlproj.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from crawlproj.frontier.codec import Entry
+    from crawlproj.items import Visit
+    from crawlproj.scheduler import FrontierScheduler
+
+logger = logging.getLogger(__name__)
+
+
+class PageMiddleware:
+    """Ends every leased request in one page object, which goes through the pipelines.
+
+    It stands nearest the engine and so sees what all other spider middlewares let out. Requests and
+    Links are kept back and enter the frontier with the page's report, in one step.
+
+    Settings: DEPTH_LIMIT, FRONTIER_MAX_OUTLINKS.
+    Stats: page/outlinks, page/outlinks_cut, page/callback_errors.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._worker = Worker.of(crawler)
+        self._worker.pages = self
+        self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
+        self._max_outlinks = self._worker.config.max_outlinks
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build it and listen for items that leave the other pipelines."""
+        self = cls(crawler)
+        crawler.signals.connect(self.item_scraped, signal=signals.item_scraped)
+        crawler.signals.connect(self.item_left, signal=signals.item_dropped)
+        crawler.signals.connect(self.item_left, signal=signals.item_error)
+        return self
+
+    @property
+    def _scheduler(self) -> FrontierScheduler:
+        return self._crawler.engine.scheduler  # type: ignore[return-value]
+
+    # --- what Scrapy calls ----------------------------------------------------------------------
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Let start requests through no faster than the frontier takes them."""
+        async for each in start:
+            if isinstance(each, Request):
+                await self._scheduler.room()
+            yield each
+
+    def process_spider_input(self, response: Response) -> None:
+        """Note that a response has come as far as the spider."""
+        visit = self._visit(response)
+        if visit is not None:
+            visit.answered = True
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Pass items on, keep links back, and end the page when the callback is exhausted."""
+        visit = self._visit(response)
+        if visit is None or visit.done:
+            async for each in result:
+                yield each
+            return
+        try:
+            async for each in result:
+                if not self._absorb(visit, each):
+                    visit.pending_items += 1
+                    yield each
+        except Exception as exc:
+            self._callback_failed(visit, exc)
+            raise
+        finally:
+            await self._settle(visit, self._answered(visit, response))
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+        """End the page of a callback that raised before it yielded anything."""
+        visit = self._visit(response)
+        if visit is not None and not visit.done:
+            self._callback_failed(visit, exception)
+            self._worker.spawn(self._settle(visit, self._answered(visit, response)))
+
+    def item_scraped(self, item: Any, response: Response | Failure | None, spider: Spider) -> None:
+        """Keep an item that has passed the pipelines, to be committed with its page."""
+        visit = self._visit(response)
+        if visit is not None:
+            visit.items.append(item)
+            self._item_settled(visit)
+
+    def item_left(self, response: Response | Failure | None, spider: Spider) -> None:
+        """Wait no longer for an item that a pipeline dropped or broke on."""
+        visit = self._visit(response)
+        if visit is not None:
+            self._item_settled(visit)
+
+    # --- what the scheduler calls ---------------------------------------------------------------
+
+    def failed(self, original: Callable[..., Any] | None, failure: Failure) -> Any:
+        """Serve as the errback of a leased request; *original* is the spider's own."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        visit = self._visit_of(request)
+        if visit is None or visit.done or visit.answered:
+            # The response goes on through the spider middlewares, and ends there.
+            return failure if original is None else original(failure)
+        return self._failed(visit, request, original, failure)
+
+    def redirected(self, visit: Visit, url: str, entry: Entry | None) -> None:
+        """End *visit*, whose target goes its own way as *entry*."""
+        if entry is not None:
+            visit.outlinks.append(entry)
+        page = self._page(visit, redirect_to=url)
+        self._worker.spawn(self._settle(visit, page, counted=True))
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    async def _failed(
+        self,
+        visit: Visit,
+        request: Request,
+        original: Callable[..., Any] | None,
+        failure: Failure,
+    ) -> AsyncIterator[Any]:
+        error = failure.value
+        page = self._unanswered(visit, error)
+        try:
+            if original is not None and page.final and not isinstance(error, NotModified):
+                output = await ensure_awaitable(iterate_spider_output(original(failure)))
+                async for each in as_async_generator(output):
+                    if not self._absorb(visit, each):
+                        visit.pending_items += 1
+                        yield each
+            elif not isinstance(error, IgnoreRequest):
+                self._log_download_error(failure, request)
+        finally:
+            await self._settle(visit, page)
+
+    def _log_download_error(self, failure: Failure, request: Request) -> None:
+        """Say what Scrapy says of a failure that no errback takes."""
+        spider = self._crawler.spider
+        words = self._crawler.logformatter.download_error(failure, request, spider)  # type: ignore[arg-type]
+        logger.log(
+            *logformatter_adapter(words), extra={"spider": spider}, exc_info=failure_to_exc_info(failure)
+        )
+
+    def _absorb(self, visit: Visit, output: Any) -> bool:
+        """Keep a link back for the report. Returns whether *output* was one."""
+        if isinstance(output, Request):
+            self._absorb_request(visit, output)
+        elif isinstance(output, Links):
+            self._absorb_links(visit, output)
+        else:
+            return False
+        return True
+
+    def _absorb_request(self, visit: Visit, request: Request) -> None:
+        if self._refused_by_listener(request):
+            return
+        # Scrapy noted the slot of the page in its meta; a spider that hands meta on does not mean it.
+        slot = urlsplit(visit.entry.url).hostname if "download_slot" in request.meta else None
+        entry = self._scheduler.entry_of(request, forced=request.dont_filter, slot=slot)
+        if entry is None:
+            return
+        if entry.fingerprint in self._worker.seen and not entry.forced:
+            self._crawler.stats.inc_value("dupefilter/filtered")
+            return
+        self._keep(visit, entry)
+
+    def _refused_by_listener(self, request: Request) -> bool:
+        """Ask whoever may refuse a request when it is scheduled, as the engine does: Offsite, for one."""
+        answers = self._crawler.signals.send_catch_log(
+            signals.request_scheduled,
+            request=request,
+            spider=self._crawler.spider,
+            dont_log=IgnoreRequest,
+        )
+        return any(
+            isinstance(answer, Failure) and isinstance(answer.value, IgnoreRequest) for _, answer in answers
+        )
+
+    def _absorb_links(self, visit: Visit, links: Links) -> None:
+        depth = visit.entry.depth + 1
+        if self._depth_limit and depth > self._depth_limit:
+            return
+        seen = self._worker.seen
+        for url in links.urls:
+            if url in seen:
+                continue
+            try:
+                self._keep(visit, encode_link(normalise(url), depth, visit.entry.tag))
+            except BadUrl:
+                self._crawler.stats.inc_value("page/bad_links")
+
+    def _keep(self, visit: Visit, entry: Entry) -> None:
+        if len(visit.outlinks) < self._max_outlinks:
+            visit.outlinks.append(entry)
+        else:
+            self._crawler.stats.inc_value("page/outlinks_cut")
+
+    def _callback_failed(self, visit: Visit, error: Exception) -> None:
+        if not isinstance(error, HttpError) and visit.detail is None:
+            visit.detail = f"{type(error).__name__}: {error}"[:500]
+            self._crawler.stats.inc_value("page/callback_errors")
+
+    def _answered(self, visit: Visit, response: Response) -> PageObject:
+        headers = tuple(
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, values in response.headers.items()
+            for value in values
+        )
+        content_type = response.headers.get("Content-Type")
+        return self._page(
+            visit,
+            http_status=response.status,
+            headers=headers,
+            body=response.body,
+            content_type=content_type.decode("latin-1") if content_type else None,
+            text=visit.text,
+        )
+
+    def _unanswered(self, visit: Visit, error: BaseException) -> PageObject:
+        if isinstance(error, Disregarded):
+            return self._page(visit, disregarded=error.reason)
+        if isinstance(error, NotModified):
+            return self._page(visit, http_status=304)
+        if isinstance(error, RetryLater):
+            return self._page(
+                visit,
+                http_status=visit.http_status,
+                failure=error.reason,
+                detail=str(error)[:500],
+                retry_after_ms=error.retry_after_ms,
+                host_incident=error.host_incident,
+                final=False,
+            )
+        if isinstance(error, IgnoreRequest) and visit.http_status is None:
+            offsite = "offsite" in str(error)
+            return self._page(visit, disregarded="offsite" if offsite else "filtered", detail=str(error))
+        why = explain(error, visit.http_status)
+        return self._page(
+            visit,
+            http_status=visit.http_status,
+            failure=why.reason,
+            detail=why.detail,
+            host_incident=why.host_incident,
+        )
+
+    def _page(self, visit: Visit, **found: Any) -> PageObject:
+        entry = visit.entry
+        ended = visit.ended or time.monotonic()
+        found.setdefault("http_status", None)
+        found.setdefault("detail", visit.detail)
+        return PageObject(
+            url=entry.url,
+            canonical_url=entry.canonical,
+            key=entry.key,
+            lease=visit.lease,
+            depth=entry.depth,
+            source_tag=entry.tag,
+            fetched_at=datetime.now(UTC),
+            duration_ms=round((ended - visit.started) * 1000) if visit.started else None,
+            sent_validators=visit.sent_validators,
+            has_content=visit.has_content,
+            **found,
+        )
+
+    async def _settle(self, visit: Visit, page: PageObject, *, counted: bool = False) -> None:
+        """Send the page through the pipelines, once per lease and after all its items."""
+        if visit.done:
+            return
+        visit.done = True
+        await visit.items_settled()
+        page = replace(
+            page,
+            detail=page.detail or visit.detail,
+            outlinks=tuple(visit.outlinks),
+            items=tuple(visit.items),
+            counted=counted,
+        )
+        try:
+            await self._crawler.engine.scraper.itemproc.process_item_async(page)
+        except DropItem:
+            pass  # how the report pipeline keeps pages from the spider's own pipelines
+        except Exception as exc:  # noqa: BLE001  # a pipeline is anybody's code; the lease must not hang on it
+            self._worker.give_up("pipeline_failed", exc)
+        finally:
+            self._worker.visits.pop(visit.lease.token, None)
+
+    def _item_settled(self, visit: Visit) -> None:
+        visit.pending_items -= 1
+        if visit.pending_items <= 0 and visit.waiter is not None and not visit.waiter.done():
+            visit.waiter.set_result(None)
+
+    def _visit(self, source: Response | Failure | None) -> Visit | None:
+        request = getattr(source, "request", None)
+        return None if request is None else self._visit_of(request)
+
+    def _visit_of(self, request: Request) -> Visit | None:
+        lease = request.meta.get("lease")
+        return self._worker.visits.get(lease.token) if isinstance(lease, Lease) else None

@@ -1,0 +1,56 @@
+"""Give every page its fetch status, its schedule status and its health signal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from crawlproj.items import PageObject
+from crawlproj.pages.classify import Attempt, classify
+from crawlproj.pages.health import raw_signal
+from crawlproj.worker import Worker
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+class ClassifyPipeline:
+    """Applies the one table of outcomes to a page. Items of the spider pass untouched."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build it for this worker."""
+        return cls(Worker.of(crawler))
+
+    def process_item(self, item: Any) -> Any:
+        """Return a page with its verdict."""
+        if not isinstance(item, PageObject):
+            return item
+        verdict = classify(attempt_of(item, self._worker.config.max_attempts))
+        return replace(
+            item,
+            fetch_status=verdict.fetch_status,
+            schedule_status=verdict.schedule_status,
+            reason=verdict.reason or ("callback_error" if item.detail and verdict.stores else None),
+            stores=verdict.stores,
+            health_signal=raw_signal(item.text) if verdict.keeps_health and item.text else None,
+        )
+
+
+def attempt_of(page: PageObject, max_attempts: int) -> Attempt:
+    """Return what the table looks at."""
+    return Attempt(
+        http_status=page.http_status,
+        failure=page.failure,
+        disregarded=page.disregarded,
+        redirected=page.redirect_to is not None,
+        main_text_length=None if page.text is None or page.text.main is None else len(page.text.main),
+        body_size=len(page.body),
+        sent_validators=page.sent_validators,
+        has_stored_content=page.has_content,
+        attempts=page.lease.attempts,
+        max_attempts=max_attempts,
+    )

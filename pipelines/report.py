@@ -1,0 +1,93 @@
+"""Tell the frontier how a lease ended; the page's outlinks enter in the same step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from itemadapter import ItemAdapter
+from scrapy.exceptions import DropItem
+
+from crawlproj.exceptions import BadUrl
+from crawlproj.frontier.canonical import canonical, fingerprint, normalise
+from crawlproj.frontier.frontier import Outcome
+from crawlproj.items import PageObject, ScheduleStatus
+from crawlproj.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+
+_OUTCOMES = {
+    ScheduleStatus.SUCCEEDED: Outcome.SUCCEEDED,
+    ScheduleStatus.FAILED: Outcome.FAILED,
+    ScheduleStatus.RETRY: Outcome.RETRY,
+    ScheduleStatus.DISREGARDED: Outcome.DISREGARDED,
+}
+
+
+class ReportPipeline:
+    """Ends the lease of a page that has been committed. The page goes no further.
+
+    Stats: page/<fetch_status>, page/<schedule_status>, frontier/late.
+    """
+
+    def __init__(self, worker: Worker, stats: StatsCollector) -> None:
+        self._worker = worker
+        self._stats = stats
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build it for this worker."""
+        return cls(Worker.of(crawler), crawler.stats)
+
+    async def process_item(self, item: Any) -> Any:
+        """End the lease, then keep the page from the spider's own pipelines."""
+        if not isinstance(item, PageObject):
+            return item
+        await self._report(item)
+        raise DropItem("the page is stored; it is no item of the spider's")
+
+    async def _report(self, page: PageObject) -> None:
+        worker = self._worker
+        assert page.schedule_status is not None
+        in_time, added = await worker.frontier.finish(
+            page.lease.token,
+            _OUTCOMES[page.schedule_status],
+            outlinks=page.outlinks,
+            results=set(_results(page)),
+            retry_after_ms=page.retry_after_ms,
+            host_incident=page.host_incident,
+            counted=page.counted,
+        )
+        if in_time:
+            for entry in page.outlinks:
+                worker.seen.add(entry.url if entry.plain else entry.fingerprint)
+            self._stats.inc_value("page/outlinks", added)
+        else:
+            self._stats.inc_value("frontier/late")
+        self._count(page)
+        for listener in worker.after_finish:
+            listener()
+
+    def _count(self, page: PageObject) -> None:
+        for status in (page.fetch_status, page.schedule_status):
+            if status is not None:
+                kind = "fetch" if status is page.fetch_status else "schedule"
+                self._worker.tally[f"{kind}:{status.value}"] += 1
+                self._stats.inc_value(f"page/{kind}/{status.value}")
+
+
+def _results(page: PageObject) -> Iterator[int]:
+    """Yield what counts as a result, as fingerprints of canonical URLs: the page, and items by their URL."""
+    if page.final and page.disregarded is None and page.redirect_to is None:
+        yield fingerprint(page.canonical_url)
+    for number, item in enumerate(page.items):
+        adapter = ItemAdapter(item)
+        url = adapter.get("url")
+        try:
+            yield fingerprint(canonical(normalise(url)))
+        except (BadUrl, AttributeError):
+            # An item without a URL of its own is a result all the same, the same one when fetched again.
+            yield fingerprint(f"{page.canonical_url} item {number}")

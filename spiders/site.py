@@ -1,0 +1,106 @@
+"""The spider for any site: it follows links in scope and stores every page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+
+from crawlproj.exceptions import BadArgument
+from crawlproj.frontier.canonical import normalise
+from crawlproj.items import Links
+from crawlproj.pages.links import LinkScope, extract_links
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+SCOPES = ("host", "domain", "any")
+
+
+class SiteSpider(Spider):
+    """Crawl from any seeds.
+
+    Arguments (`-a`): `seeds` (URLs apart by white space, or @file with one a line), `scope` (host, domain or
+    any; of the seeds), `allow` and `deny` (regular expressions, searched in the URL; deny wins),
+    `depth` (how many links from a seed; unset: no limit).
+    """
+
+    name = "site"
+
+    def __init__(
+        self,
+        seeds: str = "",
+        scope: str = "host",
+        allow: str | None = None,
+        deny: str | None = None,
+        depth: str | None = None,
+        **arguments: Any,
+    ) -> None:
+        super().__init__(**arguments)
+        self.start_urls = read_seeds(seeds)
+        self.seeds, self.scope, self.allow, self.deny, self.depth = seeds, scope, allow, deny, depth
+        self._depth = _whole(depth)
+        self._links = LinkScope(
+            scope=_one_of(scope), seeds=tuple(self.start_urls), allow=_pattern("allow", allow),
+            deny=_pattern("deny", deny),
+        )
+
+    @classmethod
+    def check_arguments(cls, arguments: dict[str, Any]) -> None:
+        """Raise BadArgument or BadUrl, before anything is created."""
+        cls(**arguments)
+
+    async def start(self) -> AsyncIterator[Request]:
+        """Yield the seeds."""
+        for url in self.start_urls:
+            yield Request(url, dont_filter=True)
+
+    def parse(self, response: Response, **_: Any) -> Iterator[Links]:
+        """Yield the links in scope."""
+        if self._depth is None or response.meta.get("depth", 0) < self._depth:
+            links = extract_links(response, self._links)
+            if links:
+                yield Links(links)
+
+
+def read_seeds(seeds: str) -> list[str]:
+    """Return the seeds in their wire form. Raises BadArgument or BadUrl."""
+    if seeds.startswith("@"):
+        try:
+            text = Path(seeds[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise BadArgument(f"the seeds file {seeds[1:]!r} cannot be read: {exc}") from None
+        lines = (line.strip() for line in text.splitlines())
+        found = [line for line in lines if line and not line.startswith("#")]
+    else:
+        found = seeds.split()
+    if not found:
+        raise BadArgument('no seeds: give them as -a seeds="https://example.org" or -a seeds=@file')
+    return [normalise(url) for url in found]
+
+
+def _one_of(scope: str) -> str:
+    if scope not in SCOPES:
+        raise BadArgument(f"argument scope must be one of {', '.join(SCOPES)}, not {scope!r}")
+    return scope
+
+
+def _whole(depth: str | None) -> int | None:
+    if depth is None or depth == "":
+        return None
+    if not depth.isascii() or not depth.isdigit():
+        raise BadArgument(f"argument depth must be a whole number, not {depth!r}")
+    return int(depth)
+
+
+def _pattern(name: str, value: str | None) -> re.Pattern[str] | None:
+    if not value:
+        return None
+    try:
+        return re.compile(value)
+    except re.error as exc:
+        raise BadArgument(f"argument {name} is no regular expression: {exc}") from None
