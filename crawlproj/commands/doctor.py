@@ -1,0 +1,278 @@
+"""`scrapy doctor`: what is installed, what answers, and what to do about the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import warnings
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from scrapy.spiderloader import get_spider_loader
+
+from crawlproj import cli
+from crawlproj import settings as defaults
+from crawlproj.exceptions import CrawlError, ServerUnreachable
+from crawlproj.output import Output, one_line, styled
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from scrapy.settings import Settings
+
+    from crawlproj.config import Config
+    from crawlproj.connections import Addresses
+
+CHECK_SAID_NO = 6
+LEAST_SCRAPY = (2, 19)
+LEAST_REDIS = 7
+LEAST_VALKEY = 8
+POSTGRES = (14, 18)
+
+BROWSERS = (
+    "chromium-headless-shell",
+    "chrome-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+)
+PLAYWRIGHT = ("chromium_headless_shell-*/*/*headless*shell", "chromium-*/*/chrome")
+
+
+class Verdict(StrEnum):
+    """What a check says."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of the report."""
+
+    check: str
+    verdict: Verdict
+    detail: str
+    fix: str | None = None  #: what to do about it
+
+
+class Command(cli.Command):
+    """Look at everything a crawl needs."""
+
+    json = True
+    usage = "[--json]"
+    summary = "Check what is installed, reachable and set up"
+    details = (
+        "Exit code 6 if something says FAIL; a warning is no failure. The embedded servers are started.\n"
+        "Piped, separated by tabs: verdict, check, detail, what to do."
+    )
+    examples = ("scrapy doctor", "scrapy doctor --json")
+
+    def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
+        """Print one finding after the other, as they come."""
+        out = Output(as_json=opts.json)
+        findings: list[Finding] = []
+        for finding in _findings(self.given_settings):
+            findings.append(finding)
+            if not out.as_json:
+                _print(out, finding)
+        failed = any(finding.verdict is Verdict.FAIL for finding in findings)
+        if out.as_json:
+            out.json({"ok": not failed, "checks": [asdict(finding) for finding in findings]})
+        return CHECK_SAID_NO if failed else None
+
+
+def _print(out: Output, finding: Finding) -> None:
+    if not out.for_people:
+        print("\t".join(map(one_line, (finding.verdict, finding.check, finding.detail, finding.fix))))
+    else:
+        word = styled(f"{finding.verdict:<6}")
+        word.stylize({"ok": "green", "warn": "yellow", "FAIL": "bold red"}[finding.verdict])
+        out.rich(word, one_line(f"{finding.check}: {finding.detail}"))
+        if finding.fix:
+            out.rich(f"      → {one_line(finding.fix)}")
+    out.flush()
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    yield _python()
+    yield _spiders(settings)
+    config = None
+    try:
+        from crawlproj.config import Config  # noqa: PLC0415
+
+        config = Config.from_settings(settings)
+    except CrawlError as error:
+        yield Finding(check="settings", verdict=Verdict.FAIL, detail=str(error))
+    if config is not None:
+        yield Finding(check="settings", verdict=Verdict.OK, detail="every value can be used")
+        yield from _servers(config)
+    yield _name(settings)
+    yield _browser(settings)
+
+
+def _python() -> Finding:
+    python = ".".join(map(str, sys.version_info[:3]))
+    old = scrapy.version_info[:2] < LEAST_SCRAPY
+    return Finding(
+        check="versions",
+        verdict=Verdict.FAIL if old else Verdict.OK,
+        detail=f"Python {python}, Scrapy {scrapy.__version__}",
+        fix=f"install Scrapy {'.'.join(map(str, LEAST_SCRAPY))} or newer" if old else None,
+    )
+
+
+def _spiders(settings: Settings) -> Finding:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            names = sorted(get_spider_loader(settings).list())
+    except Exception as error:  # noqa: BLE001  # whatever a spider's file does when it is imported
+        return Finding(
+            check="spiders",
+            verdict=Verdict.FAIL,
+            detail=f"a file in {', '.join(settings.getlist('SPIDER_MODULES'))} cannot be imported: "
+            f"{type(error).__name__}: {error}",
+            fix="scrapy list    shows where",
+        )
+    return Finding(
+        check="spiders", verdict=Verdict.OK, detail=f"{len(names)} load: {', '.join(names) or 'none'}"
+    )
+
+
+def _servers(config: Config) -> Iterator[Finding]:
+    from crawlproj.connections import ensure_servers  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    try:
+        addresses = ensure_servers(config)
+    except ServerUnreachable as error:
+        fix = "start the server or correct its address; unset it to use the embedded one"
+        yield Finding(check="servers", verdict=Verdict.FAIL, detail=str(error), fix=fix)
+        return
+    except CrawlError as error:
+        yield Finding(check="servers", verdict=Verdict.FAIL, detail=str(error))
+        return
+    for check, ask in (("Redis", _redis), ("PostgreSQL", _postgres)):
+        try:
+            yield from ask(addresses)
+        except CrawlError as error:
+            yield Finding(check=check, verdict=Verdict.FAIL, detail=str(error))
+
+
+def _redis(addresses: Addresses) -> Iterator[Finding]:
+    from crawlproj.connections import open_redis_sync, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    with contextlib.closing(open_redis_sync(addresses.redis_url)) as client:
+        info: dict[str, Any] = client.info("everything")  # type: ignore[assignment]
+    valkey = info.get("valkey_version")
+    product, version, least = (
+        ("Valkey", valkey, LEAST_VALKEY) if valkey else ("Redis", info["redis_version"], LEAST_REDIS)
+    )
+    where = "embedded" if addresses.redis_embedded else redact(addresses.redis_url)
+    old = int(str(version).partition(".")[0]) < least
+    yield Finding(
+        check=product,
+        verdict=Verdict.FAIL if old else Verdict.OK,
+        detail=f"{version} · {where}",
+        fix=f"use Redis {LEAST_REDIS} or Valkey {LEAST_VALKEY}, or newer" if old else None,
+    )
+    policy = info.get("maxmemory_policy", "unknown")
+    evicts = policy not in {"noeviction", "unknown"}
+    yield Finding(
+        check=f"{product} eviction",
+        verdict=Verdict.FAIL if evicts else Verdict.OK,
+        detail=f"maxmemory-policy {policy}" + (": a full server would throw away URLs" if evicts else ""),
+        fix="CONFIG SET maxmemory-policy noeviction" if evicts else None,
+    )
+    durable = bool(info.get("aof_enabled"))
+    yield Finding(
+        check=f"{product} persistence",
+        verdict=Verdict.OK if durable else Verdict.WARN,
+        detail="append-only file is on"
+        if durable
+        else "append-only file is off: a restart loses what is queued",
+        fix=None if durable else "CONFIG SET appendonly yes",
+    )
+
+
+def _postgres(addresses: Addresses) -> Iterator[Finding]:
+    from crawlproj import schema  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from crawlproj.connections import connect_database, redact  # noqa: PLC0415
+
+    with contextlib.closing(connect_database(addresses.database_url)) as connection:
+        version = connection.info.server_version
+        have, want = schema.check(connection)
+    major = version // 10_000
+    least, newest = POSTGRES
+    where = "embedded" if addresses.database_embedded else redact(addresses.database_url)
+    yield Finding(
+        check="PostgreSQL",
+        verdict=Verdict.FAIL if major < least else Verdict.WARN if major > newest else Verdict.OK,
+        detail=f"{major}.{version % 10_000} · {where}",
+        fix=None
+        if least <= major <= newest
+        else f"PostgreSQL {least} to {newest} are what this is tested with",
+    )
+    fix = None
+    if have != want:
+        fix = "scrapy migrate" if have < want else "update crawlproj"
+    by_itself = addresses.database_embedded and have < want
+    yield Finding(
+        check="schema",
+        verdict=Verdict.OK if have == want or by_itself else Verdict.FAIL,
+        detail=f"{have}" if have == want else f"{have}, this code wants {want}",
+        fix="the next crawl brings it up to date" if by_itself else fix,
+    )
+
+
+def _name(settings: Settings) -> Finding:
+    named = settings.get("USER_AGENT") != defaults.USER_AGENT
+    return Finding(
+        check="USER_AGENT",
+        verdict=Verdict.OK if named else Verdict.WARN,
+        detail=str(settings.get("USER_AGENT"))
+        if named
+        else "does not say who you are; sites block crawlers that hide",
+        fix=None
+        if named
+        else 'in crawlproj/settings.py: USER_AGENT = "yourname (+https://your.site/crawler)"',
+    )
+
+
+def _browser(settings: Settings) -> Finding:
+    given = settings.get("CHROMIUM_PATH")
+    found = find_browser(given, os.environ)
+    if given and not found:
+        return Finding(
+            check="Chromium",
+            verdict=Verdict.FAIL,
+            detail=f"CHROMIUM_PATH {given!r} is no program",
+            fix="correct or unset CHROMIUM_PATH",
+        )
+    return Finding(
+        check="Chromium",
+        verdict=Verdict.OK if found else Verdict.WARN,
+        detail=str(found) if found else "none found: pages that need scripts are stored as empty",
+        fix=None
+        if found
+        else "apt install chromium-headless-shell, or: playwright install chromium --only-shell",
+    )
+
+
+def find_browser(given: str | None, environment: os._Environ[str] | dict[str, str]) -> Path | None:
+    """Return the browser to use: as given, on PATH, or Playwright's own; None if there is none."""
+    if given:
+        return Path(given) if os.access(given, os.X_OK) and Path(given).is_file() else None
+    for name in BROWSERS:
+        if path := shutil.which(name, path=environment.get("PATH")):
+            return Path(path)
+    kept = environment.get("PLAYWRIGHT_BROWSERS_PATH")
+    folder = Path(kept) if kept and kept != "0" else Path("~/.cache/ms-playwright").expanduser()
+    return next((path for pattern in PLAYWRIGHT for path in sorted(folder.glob(pattern), reverse=True)), None)

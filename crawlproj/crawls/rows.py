@@ -1,0 +1,134 @@
+"""What people ask of crawls, read from PostgreSQL by one connection that does not change anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from crawlproj.exceptions import NotFound
+from crawlproj.items import FetchStatus, ScheduleStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from psycopg import Connection
+
+_LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlRow:
+    """One run of a crawl."""
+
+    id: int
+    name: str
+    run: int
+    spider: str
+    status: str
+    retry_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    stop_reason: str | None
+    frontier: str
+    config: dict[str, Any]
+    counts: dict[str, Any] | None  #: last known figures, there once it is sealed
+
+
+def list_crawls(
+    connection: Connection[Any], *, statuses: Sequence[str] | None = None, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Return runs, the latest first, each with its counts by fetch_status and by schedule_status."""
+    status = list(statuses) if statuses else None
+    rows = _fetch(connection, "list_crawls", status=status, limit=limit)
+    counted = count_pages(connection, [row["id"] for row in rows if row["counts"] is None])
+    for row in rows:
+        row["counts"] = by_status(row["counts"]) if row["counts"] is not None else counted[row["id"]]
+    return rows
+
+
+def find_crawl(connection: Connection[Any], name: str | None) -> CrawlRow:
+    """Return the run that *name* means: a name, a number, or None for the latest. Raises NotFound."""
+    # A name of more digits than a bigint has is no number.
+    number = int(name) if name and name.isascii() and name.isdigit() and int(name) <= _LARGEST_ID else None
+    rows = _fetch(connection, "find_crawl", name=name, id=number)
+    if not rows:
+        raise NotFound(_no_crawl(name, [row["name"] for row in _fetch(connection, "crawl_names")]))
+    return _crawl(rows[0])
+
+
+def crawl(connection: Connection[Any], crawl_id: int) -> CrawlRow:
+    """Return one run as it is now. Raises NotFound."""
+    rows = _fetch(connection, "crawl", crawl_id=crawl_id)
+    if not rows:
+        raise NotFound(f"there is no crawl number {crawl_id} any more")
+    return _crawl(rows[0])
+
+
+def workers(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
+    """Return who works on a run."""
+    return _fetch(connection, "workers", crawl_id=crawl_id)
+
+
+def notes(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
+    """Return the notes of a run, the oldest first."""
+    return _fetch(connection, "notes", crawl_id=crawl_id)
+
+
+def hosts(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
+    """Return host, pages and errors of every host that pages of this run are from."""
+    return _fetch(connection, "hosts", crawl_id=crawl_id)
+
+
+def example_page(connection: Connection[Any], crawl_id: int) -> str | None:
+    """Return the URL of some page of a run that has been stored, None if there is none."""
+    rows = _fetch(connection, "example_page", crawl_id=crawl_id)
+    return rows[0]["url"] if rows else None
+
+
+def count_pages(
+    connection: Connection[Any], crawl_ids: Sequence[int]
+) -> dict[int, dict[str, dict[str, int]]]:
+    """Return for each run its counts by fetch_status and by schedule_status, zeros included."""
+    found = {crawl_id: by_status({}) for crawl_id in crawl_ids}
+    for row in _fetch(connection, "count_pages", crawl_ids=list(crawl_ids)) if crawl_ids else ():
+        counts = found[row["crawl_id"]]
+        if row["fetch_status"] is not None:
+            counts["fetch_status"][row["fetch_status"]] += row["pages"]
+        counts["schedule_status"][row["schedule_status"]] += row["pages"]
+    return found
+
+
+def by_status(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return *counts* with every status there is, zero where it has none."""
+    return {
+        "fetch_status": _filled(FetchStatus, counts.get("fetch_status")),
+        "schedule_status": _filled(ScheduleStatus, counts.get("schedule_status")),
+    }
+
+
+def _crawl(row: dict[str, Any]) -> CrawlRow:
+    return CrawlRow(**{field.name: row[field.name] for field in fields(CrawlRow)})
+
+
+def _filled(statuses: Iterable[str], counts: dict[str, int] | None) -> dict[str, int]:
+    return {str(status): int((counts or {}).get(str(status), 0)) for status in statuses}
+
+
+def _no_crawl(name: str | None, names: Sequence[str]) -> str:
+    if not names:
+        return "there is no crawl yet"
+    if close := get_close_matches(name or "", names, 1):
+        return f"there is no crawl {name!r}; the nearest name is {close[0]!r}"
+    return f"there is no crawl {name!r}; `scrapy crawls` lists what there is"
+
+
+def _fetch(connection: Connection[Any], query: str, **values: Any) -> list[dict[str, Any]]:
+    sql = files(__package__).joinpath("sql", f"{query}.sql").read_bytes()
+    with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(sql, values).fetchall()

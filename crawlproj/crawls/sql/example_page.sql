@@ -1,0 +1,9 @@
+-- A page of a run that there is something to see of; the shortest of a few, because people type it.
+-- crawl_id  bigint
+SELECT url
+  FROM (SELECT url
+          FROM page
+         WHERE crawl_id = %(crawl_id)s AND fetch_status = 'done'
+         LIMIT 100) AS some
+ ORDER BY length(url), url
+ LIMIT 1

@@ -1,0 +1,209 @@
+"""Starts a crawl in this process: first the checks, then the servers, then Scrapy."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+import warnings
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import psycopg
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.settings import SETTINGS_PRIORITIES, iter_default_settings
+from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.log import get_scrapy_root_handler
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+
+from crawlproj import settings as defaults
+from crawlproj.cli import fail, settle_schema
+from crawlproj.config import Config
+from crawlproj.connections import connect_database, ensure_servers
+from crawlproj.crawls import rows
+from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused
+from crawlproj.progress import Ending, LiveLine
+from crawlproj.worker import Worker
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings, Settings
+
+    from crawlproj.connections import Addresses
+
+logger = logging.getLogger(__name__)
+
+INTERRUPTED = 11  #: stopped by a signal; what is left is due again
+
+_LOG_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
+# Names that Scrapy's own call chain takes, so that a spider never gets them.
+_TAKEN = ("self", "cls", "crawler", "crawler_or_spidercls")
+
+
+def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[type[Spider], Config]:
+    """Return what a crawl needs before anything is created. Raises what is wrong with the wishes."""
+    spidercls = _spider(settings, name)
+    for taken in _TAKEN:
+        if taken in arguments:
+            raise BadArgument(f"a spider argument cannot be called {taken!r}")
+    merged = settings.copy()
+    spidercls.update_settings(merged)
+    _check_scrapy_settings(merged)
+    config = Config.from_settings(merged)
+    check_arguments: Callable[[dict[str, str]], None] | None = getattr(spidercls, "check_arguments", None)
+    if check_arguments is not None:
+        check_arguments(dict(arguments))
+    return spidercls, config
+
+
+def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
+    """Crawl until the run is over or a signal comes; return the exit code."""
+    spidercls, config = check(settings, name, arguments)
+    _check_reactor(settings)
+    addresses = _servers(config)
+    # Everything that reads settings finds the servers there, scrapy-redis included.
+    settings.set("REDIS_URL", addresses.redis_url, "cmdline")
+    settings.set("DATABASE_URL", addresses.database_url, "cmdline")
+    _quieten(settings)
+    began = time.monotonic()
+    process = AsyncCrawlerProcess(settings)
+    _warn_of_misspelt(settings, spidercls)
+    crawler = process.create_crawler(spidercls)
+    task = process.crawl(crawler, **arguments)
+    process.start()
+    code = _exit_code(task, crawler)
+    _end(crawler, addresses, seconds=time.monotonic() - began)
+    return code
+
+
+def _spider(settings: Settings, name: str) -> type[Spider]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the process loads them again and says it then
+        loader = get_spider_loader(settings)
+    try:
+        return loader.load(name)
+    except KeyError:
+        names = ", ".join(sorted(loader.list())) or "none yet"
+        raise NotFound(f"there is no spider {name!r}; there are: {names}") from None
+
+
+def _check_scrapy_settings(settings: BaseSettings) -> None:
+    """Refuse a number or a switch of Scrapy's that is none; Scrapy itself would end in a traceback."""
+    for name, default in iter_default_settings():
+        value = settings.get(name)
+        if settings.getpriority(name) != SETTINGS_PRIORITIES["cmdline"] or not isinstance(value, str):
+            continue
+        try:
+            if isinstance(default, bool):
+                settings.getbool(name)
+            elif isinstance(default, int | float):
+                settings.getfloat(name)
+        except ValueError:
+            want = "true or false" if isinstance(default, bool) else "a number"
+            raise BadSetting(name, value, want) from None
+    level = settings.get("LOG_LEVEL")
+    if not isinstance(level, int) and str(level).upper() not in _LOG_LEVELS:
+        raise BadSetting("LOG_LEVEL", level, f"one of {', '.join(_LOG_LEVELS)}")
+
+
+def _check_reactor(settings: BaseSettings) -> None:
+    if is_reactor_installed() and not is_asyncio_reactor_installed():
+        raise Refused(
+            "another Twisted reactor than asyncio's is installed already: "
+            "something imports twisted.internet.reactor at its top level"
+        )
+    wanted = str(settings.get("TWISTED_REACTOR"))
+    if settings.getbool("TWISTED_REACTOR_ENABLED") and not wanted.endswith(".AsyncioSelectorReactor"):
+        raise BadSetting("TWISTED_REACTOR", wanted, "Scrapy's default, the asyncio reactor")
+
+
+def _servers(config: Config) -> Addresses:
+    addresses = ensure_servers(config)
+    with contextlib.closing(connect_database(addresses.database_url)) as connection:
+        settle_schema(connection, embedded=addresses.database_embedded)
+    return addresses
+
+
+def _quieten(settings: Settings) -> None:
+    """Leave a terminal to the live line and to warnings, unless the user has asked for more."""
+    asked = settings.getpriority("LOG_LEVEL") or 0
+    if not _for_people(settings):
+        return
+    if asked <= SETTINGS_PRIORITIES["project"] and settings.get("LOG_LEVEL") == defaults.LOG_LEVEL:
+        settings.set("LOG_LEVEL", "WARNING", "project")
+
+
+def _warn_of_misspelt(settings: Settings, spidercls: type[Spider]) -> None:
+    """Point at a setting of the command line that looks like a known one, and is not."""
+    known = {name for name in dir(defaults) if name.isupper()} | {name for name, _ in iter_default_settings()}
+    known |= set(spidercls.custom_settings or ())
+    for name in settings:
+        if name not in known and settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]:
+            for close in get_close_matches(name, known, 1, 0.85):
+                logger.warning("nothing reads the setting %s; is %s meant?", name, close)
+
+
+def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:
+    if not task.done():  # a second signal ended the loop under it
+        _say("crawl", "stopped at once; what was under way is due again when its leases run out")
+        return INTERRUPTED
+    error = task.exception()
+    if isinstance(error, CrawlError):
+        _say("crawl", str(error))
+        return error.exit_code
+    if error is not None:
+        logger.critical("The crawl could not start", exc_info=error)
+        return 1
+    outcome = getattr(Worker.of(crawler), "outcome", None)
+    return int(getattr(outcome, "exit_code", 0))
+
+
+def _say(name: str, sentence: str) -> None:
+    if sys.stderr.isatty():
+        print("\r\x1b[2K", end="", file=sys.stderr)  # noqa: T201  # where the live line was
+    fail(name, sentence)
+    if isinstance(get_scrapy_root_handler(), logging.FileHandler):
+        logger.error("%s", sentence)
+
+
+def _end(crawler: Crawler, addresses: Addresses, *, seconds: float) -> None:
+    """Tell how the run stands now; nobody's crawl fails because this cannot be told."""
+    worker = Worker.of(crawler)
+    crawl_row = getattr(worker, "crawl", None)
+    if crawl_row is None:
+        return
+    pages = sum(count for status, count in worker.tally.items() if status.startswith("fetch_status/"))
+    try:
+        ending = _ending(addresses, crawl_row.id, seconds=seconds, pages=pages)
+    except (CrawlError, psycopg.Error) as error:
+        logger.warning("How the crawl stands cannot be told: %s", error)
+        return
+    if _for_people(crawler.settings):
+        ending.print()
+    else:
+        for line in ending.lines():
+            logger.info("%s", line)
+
+
+def _ending(addresses: Addresses, crawl_id: int, *, seconds: float, pages: int) -> Ending:
+    with contextlib.closing(connect_database(addresses.database_url)) as connection:
+        run = rows.crawl(connection, crawl_id)
+        return Ending(
+            name=run.name,
+            run=run.run,
+            status=run.status,
+            stop_reason=run.stop_reason,
+            counts=rows.count_pages(connection, [crawl_id])[crawl_id],
+            seconds=seconds,
+            pages=pages,
+            example=rows.example_page(connection, crawl_id),
+        )
+
+
+def _for_people(settings: BaseSettings) -> bool:
+    return not settings.get("LOG_FILE") and settings.getbool("PROGRESS_ENABLED", True) and LiveLine.possible()

@@ -1,0 +1,242 @@
+"""The live line of a crawl and the summary at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from crawlproj.items import FetchStatus, ScheduleStatus
+from crawlproj.output import NOTHING, bare_table, console, duration, number, one_line, styled
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
+
+WINDOW = 30.0  # seconds the rate is taken over: long enough for slow hosts, short enough to notice
+SETTLED = 5.0  # seconds before a rate means anything
+
+_WORDS = {
+    FetchStatus.DONE: "done",
+    FetchStatus.NOT_MODIFIED: "not modified",
+    FetchStatus.EMPTY: "empty",
+    FetchStatus.FAILED: "failed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What one worker knows of its crawl at one moment."""
+
+    name: str
+    fetched: Mapping[FetchStatus, int]  #: final outcomes of this worker
+    scheduled: Mapping[ScheduleStatus, int]
+    queued: int = 0  #: of the whole crawl
+    leased: int = 0
+    hosts: int = 0  #: hosts that this worker has seen
+
+    @property
+    def pages(self) -> int:
+        """How many fetches have come to an end."""
+        return sum(self.fetched.values())
+
+
+@dataclass(slots=True)
+class Rate:
+    """Pages a second over the last half minute."""
+
+    samples: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def add(self, now: float, pages: int) -> None:
+        """Take a sample."""
+        self.samples.append((now, pages))
+        while now - self.samples[0][0] > WINDOW and len(self.samples) > 2:  # noqa: PLR2004
+            self.samples.popleft()
+
+    def per_second(self) -> float | None:
+        """Return the rate, None as long as there is nothing to tell it from."""
+        if len(self.samples) < 2:  # noqa: PLR2004
+            return None
+        (began, first), (ended, last) = self.samples[0], self.samples[-1]
+        return (last - first) / (ended - began) if ended - began >= SETTLED else None
+
+
+def figures_of(worker: Any) -> Figures:
+    """Return what a worker knows, zeros for what it does not know yet."""
+    tally = getattr(worker, "tally", {})
+    frontier = getattr(worker, "frontier", None)
+    counts = getattr(frontier, "figures", None)
+    return Figures(
+        name=str(getattr(getattr(worker, "crawl", None), "name", "")),
+        fetched={status: int(tally.get(f"fetch_status/{status}", 0)) for status in FetchStatus},
+        scheduled={status: int(tally.get(f"schedule_status/{status}", 0)) for status in ScheduleStatus},
+        queued=int(getattr(counts, "queued", 0)),
+        leased=int(getattr(counts, "leased", 0)),
+        hosts=len(getattr(worker, "hosts", ())),
+    )
+
+
+def line(figures: Figures, rate: float | None) -> str:
+    """Return the live line."""
+    counts = [
+        f"{number(figures.fetched.get(status, 0))} {word}"
+        for status, word in _WORDS.items()
+        if status is FetchStatus.DONE or figures.fetched.get(status)
+    ]
+    parts = [" · ".join([*counts, f"{number(figures.queued)} queued"])]
+    if rate is not None:
+        parts.append(f"{rate:.1f} pages/s")
+    if figures.hosts:
+        parts.append(f"{number(figures.hosts)} host{'s' if figures.hosts != 1 else ''}")
+    if rate and figures.queued:
+        parts.append(f"{duration((figures.queued + figures.leased) / rate)} left")
+    return f"{one_line(figures.name)}   {' │ '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run stands when a worker has left it."""
+
+    name: str
+    run: int
+    status: str
+    stop_reason: str | None
+    counts: Mapping[str, Mapping[str, int]]  #: by fetch_status and by schedule_status, of the whole run
+    seconds: float  #: this worker's
+    pages: int  #: this worker's
+    example: str | None = None  #: URL of a page that there is something to see of
+
+    @property
+    def headline(self) -> str:
+        """One sentence on how it ended."""
+        what = f"crawl {self.name}, run {self.run}: {self.status}"
+        if self.stop_reason:
+            what += f" ({self.stop_reason})"
+        return f"{what} · {self.pace}"
+
+    @property
+    def pace(self) -> str:
+        """What this worker did, in which time."""
+        speed = f", {self.pages / self.seconds:.1f} pages/s" if self.seconds > 0 else ""
+        return f"{number(self.pages)} pages in {duration(self.seconds)}{speed}"
+
+    @property
+    def next_steps(self) -> tuple[str, ...]:
+        """Three commands worth a try."""
+        name = shlex.quote(self.name)
+        page = shlex.quote(self.example) if self.example else "URL"
+        return (f"scrapy pages {name}", f"scrapy page {page} --text", f"scrapy status {name}")
+
+    def lines(self) -> list[str]:
+        """Return the summary for a log."""
+        counted = [
+            f"{kind}: " + ", ".join(f"{number(count)} {status}" for status, count in counts.items() if count)
+            for kind, counts in self.counts.items()
+            if any(counts.values())
+        ]
+        return [self.headline, *counted, "see: " + " · ".join(self.next_steps)]
+
+    def print(self) -> None:
+        """Print the summary for people, on stderr."""
+        table = bare_table(show_header=False)
+        table.add_column(no_wrap=True, style="dim")
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, justify="right")
+        for kind, counts in self.counts.items():
+            shown = [(status, count) for status, count in counts.items() if count] or [(NOTHING, 0)]
+            for place, (status, count) in enumerate(shown):
+                table.add_row("" if place else kind, styled(status), number(count))
+        screen = console(stderr=True)
+        screen.print(one_line(self.headline), "", table, "", sep="\n", soft_wrap=True)
+        for command in self.next_steps:
+            screen.print("  " + one_line(command), soft_wrap=True)
+
+
+class LiveLine:
+    """One line at the bottom of a terminal that log records and prints don't tear apart."""
+
+    def __init__(self) -> None:
+        self._console: Console = console(stderr=True)
+        self._stream = self._console.file
+        self._text = ""
+
+    @staticmethod
+    def possible() -> bool:
+        """Whether stderr is a terminal that can take a line back."""
+        return sys.stderr.isatty() and not console(stderr=True).is_dumb_terminal
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        self._text = text
+        self._draw()
+
+    def end(self) -> None:
+        """Take the line away for good."""
+        self._clear()
+        self._text = ""
+
+    @contextlib.contextmanager
+    def around(self, handler: logging.Handler | None) -> Iterator[None]:
+        """Keep the line below what *handler* and `print` write meanwhile."""
+        # rich.live redirects sys.stderr, but Scrapy's handler holds the stream it was made with.
+        emit = handler.emit if handler else None
+        stdout = sys.stdout
+        if handler and emit:
+            handler.emit = self._between(emit)  # type: ignore[method-assign]
+        if stdout.isatty():
+            sys.stdout = _Interleaved(stdout, self)
+        try:
+            yield
+        finally:
+            if handler and emit:
+                handler.emit = emit  # type: ignore[method-assign]
+            sys.stdout = stdout
+            self.end()
+
+    def _between(self, write: Any) -> Any:
+        def wrapped(*args: Any) -> Any:
+            self._clear()
+            result = write(*args)
+            self._draw()
+            return result
+
+        return wrapped
+
+    def _clear(self) -> None:
+        if self._text:
+            self._stream.write("\r\x1b[2K")
+            self._stream.flush()
+
+    def _draw(self) -> None:
+        if self._text:
+            self._stream.write("\r\x1b[2K")
+            self._console.print(self._text, end="", no_wrap=True, overflow="ellipsis", crop=True)
+            self._stream.flush()
+
+
+class _Interleaved:
+    """Standard output with the live line out of the way of every write."""
+
+    def __init__(self, stream: Any, live: LiveLine) -> None:
+        self._stream = stream
+        self._live = live
+        self._open = False  #: whether a line has been begun and not ended
+
+    def write(self, text: str) -> int:
+        """Write *text* where the live line was, and the line again below it."""
+        if not self._open:
+            self._live._clear()  # two halves of one thing
+        count = int(self._stream.write(text))
+        self._stream.flush()
+        self._open = not text.endswith("\n")
+        if not self._open:
+            self._live._draw()
+        return count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

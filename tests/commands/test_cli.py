@@ -1,0 +1,128 @@
+"""What holds for every command: what it refuses, what it prints where, what it exits with."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.commands.conftest import PROJECT
+
+COMMANDS = ("crawl", "crawls", "doctor", "hosts", "migrate", "notes", "page", "pages", "status")
+
+# command line -> exit code, and what the one line on stderr has to name
+REFUSED = [
+    ("crawls --bogus", 2, "--bogus"),
+    ("crawls --stat started", 2, "--stat"),  # no abbreviations: they change meaning with every new option
+    ("crawls extra", 2, "extra"),
+    ("crawls --status started,asleep", 2, "asleep"),
+    ("crawls --limit many", 2, "many"),
+    ("crawls --limit -1", 2, "--limit"),
+    ("crawls -s nonsense", 2, "-s NAME=VALUE"),
+    ("crawls -s MAX_TARGET=abc", 2, "MAX_TARGET"),
+    ("status one two", 2, "two"),
+    ("status nosuch", 3, "nosuch"),
+    ("status 12345", 3, "12345"),
+    ("notes nosuch", 3, "nosuch"),
+    ("hosts nosuch", 3, "nosuch"),
+    ("hosts --state awake", 2, "awake"),
+    ("hosts --sort colour", 2, "colour"),
+    ("migrate now", 2, "now"),
+    ("doctor --fast", 2, "--fast"),
+    ("crawl", 2, "SPIDER"),
+    ("crawl site another", 2, "another"),
+    ("crawl nosuch", 3, "nosuch"),
+    ("crawl site --bogus -a seeds=http://127.0.0.1:9/", 2, "--bogus"),
+    ("crawl site -a seeds", 2, "-a NAME=VALUE"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -a self=1", 2, "self"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s MAX_TARGET=abc", 2, "MAX_TARGET"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s MAX_RESULT=-1", 2, "MAX_RESULT"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s MAX_TIME_SECONDS=nan", 2, "MAX_TIME_SECONDS"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s CRAWL_JOIN=maybe", 2, "CRAWL_JOIN"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s DOWNLOAD_TIMEOUT=soon", 2, "DOWNLOAD_TIMEOUT"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s COOKIES_ENABLED=perhaps", 2, "COOKIES_ENABLED"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -L LOUD", 2, "LOG_LEVEL"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -o items.bogus", 2, "bogus"),
+    ("crawl site", 2, "seeds"),
+    ("crawl site -a seeds=ftp://a.example/", 2, "ftp://a.example/"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "names"), REFUSED, ids=[line for line, _, _ in REFUSED])
+def test_wrong_input_costs_one_line(scrapy, database, line, code, names):
+    """Wrong input ends with its exit code and one sentence on stderr, and creates nothing."""
+    done = scrapy(*line.split())
+    assert done.code == code, done.err
+    assert done.out == ""
+    assert done.err.count("\n") == 1, done.err
+    assert done.err.startswith(f"scrapy {line.split()[0]}: ")
+    assert names in done.err
+    assert database.execute("SELECT count(*) FROM crawl").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(scrapy, command):
+    """Every command explains itself with an example that names it."""
+    done = scrapy(command, "--help")
+    assert done.code == 0
+    assert "Examples" in done.out
+    assert f"  scrapy {command}" in done.out.partition("Examples")[2]
+
+
+@pytest.mark.parametrize("command", ["crawls", "status"])
+def test_database_that_is_away(scrapy, command):
+    """A database that does not answer is exit code 5; its password is not shown."""
+    done = scrapy(command, DATABASE_URL="postgresql://me:s3cret@127.0.0.1:1/x")
+    assert done.code == 5
+    assert done.err.count("\n") == 1
+    assert "127.0.0.1:1" in done.err
+    assert "s3cret" not in done.err
+
+
+def test_redis_that_is_away(scrapy):
+    """So is a Redis that does not answer."""
+    done = scrapy("hosts", REDIS_URL="redis://:s3cret@127.0.0.1:1/0")
+    assert done.code == 5
+    assert done.err.count("\n") == 1
+    assert "s3cret" not in done.err
+
+
+def test_database_without_schema(scrapy, postgres_url, database):
+    """A given database is never migrated behind its owner's back: exit code 4, and what to do."""
+    database.execute("UPDATE schema_version SET number = -1")
+    done = scrapy("crawls")
+    assert done.code == 4
+    assert "scrapy migrate" in done.err
+
+
+def test_reader_that_leaves(environment, add_crawl, database):
+    """A broken pipe is no error: nothing on stderr."""
+    database.execute(
+        "INSERT INTO crawl (name, run, spider, status, frontier)"
+        " SELECT 'c' || n, 1, 'site', 'queued', 'c' || n FROM generate_series(1, 3000) AS n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "crawls"],
+        cwd=PROJECT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(30) == 0
+    assert err == b""
+
+
+def test_commands_start_nothing_on_import():
+    """Loading every command imports neither driver nor reactor: `scrapy` stays quick to start."""
+    program = (
+        "import sys; from scrapy.cmdline import _get_commands_from_module as load;"
+        "load('crawlproj.commands', True);"
+        "print([m for m in ('psycopg', 'redis', 'rich', 'twisted.internet.reactor') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
