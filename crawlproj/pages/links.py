@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The list that comes with the package: a crawl must not depend on fetching another one.
 _DOMAINS = TLDExtract(suffix_list_urls=(), cache_dir=None)
 _IGNORED = frozenset(IGNORED_EXTENSIONS)
-_EXTENSION = re.compile(r"\.([a-z0-9]{1,8})(?:\?|$)", re.IGNORECASE)
+_PORT = re.compile(r":\d+$")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _place(url: str, scope: str) -> str:
     if scope == "host":
         # Sites answer with and without it, and send a crawl from the one to the other.
         return host.removeprefix("www.")
-    return registered_domain(host.rpartition(":")[0] if re.search(r":\d+$", host) else host)
+    return registered_domain(_PORT.sub("", host))
 
 
 def registered_domain(host: str) -> str:
@@ -98,7 +98,5 @@ def _resolve(base: str, link: str) -> str | None:
         return None
     if not url.startswith(("http://", "https://")):
         return None
-    extension = _EXTENSION.search(url, url.rfind("/"))
-    if extension is not None and extension[1].lower() in _IGNORED:
-        return None
-    return url
+    name = url.partition("?")[0].rpartition("/")[2]
+    return None if name.rpartition(".")[2].lower() in _IGNORED and "." in name else url

@@ -1,0 +1,1 @@
+"""Comparisons with what a user would pick instead, one command each."""
