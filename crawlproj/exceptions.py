@@ -116,3 +116,10 @@ class RetryLater(IgnoreRequest):
         self.reason = reason
         self.retry_after_ms = retry_after_ms
         self.host_incident = host_incident
+
+
+class WorkerCloses(RetryLater):
+    """The worker closes before the request went out, so it waits for another one."""
+
+    def __init__(self) -> None:
+        super().__init__("worker_closes")
