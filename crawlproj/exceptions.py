@@ -13,12 +13,17 @@ CrawlError                  the base; `exit_code` is what a command ends with
 ├── UndecodableEntry        a queue entry that is no request of ours (1)
 └── MissingComponent        a component is enabled without one it needs (2)
 
-RetryLater and Disregarded are no errors: they tell Scrapy's engine that a request ends here.
+RetryLater, Disregarded and NotModified are no errors: they tell Scrapy's engine that a request ends here.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from scrapy.exceptions import IgnoreRequest
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
 
 
 class CrawlError(Exception):
@@ -123,3 +128,14 @@ class WorkerCloses(RetryLater):
 
     def __init__(self) -> None:
         super().__init__("worker_closes")
+
+
+class NotModified(IgnoreRequest):
+    """The server answered 304 to our validators: the stored content stands, and no callback is called.
+
+    *response* is the 304; the validators it carries are newer than those that were sent.
+    """
+
+    def __init__(self, response: Response) -> None:
+        super().__init__("not modified")
+        self.response = response
