@@ -1,3 +1,3 @@
 """What every test can ask for."""
 
-pytest_plugins = ["crawlproj.testing.servers"]
+pytest_plugins = ["crawlproj.testing.plugin"]

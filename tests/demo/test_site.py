@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+from parsel import Selector
 
 from crawlproj.demo import EXPECTED, DemoSite
 from crawlproj.demo.expected import NEVER_REQUESTED
@@ -78,8 +79,6 @@ async def test_the_welcome_page_lets_in_who_brings_the_cookie(client: aiohttp.Cl
 
 async def test_every_link_of_a_page_is_in_the_table(client: aiohttp.ClientSession, site: DemoSite) -> None:
     """No page links to a path of the site that EXPECTED does not know."""
-    from parsel import Selector
-
     known = {*EXPECTED, *NEVER_REQUESTED, "/shop/?size=large&colour=blue"}
     linked = set()
     for path, expected in EXPECTED.items():
