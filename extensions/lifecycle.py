@@ -26,6 +26,13 @@ INTERRUPTED = 11
 #: Reasons for closing that are errors of this worker.
 ERRORS = frozenset({"worker_failed", "scheduler_failed", "pipeline_failed", "start_error", "setup_failed"})
 
+EVENTS = {
+    crawl_setup: "crawl_setup",
+    crawl_start: "crawl_start",
+    crawl_cleanup: "crawl_cleanup",
+    crawl_completed: "crawl_completed",
+}
+
 
 class LifecycleExtension:
     """Claims the crawl when the spider opens, renews its lease, seals it when nothing is left.
@@ -125,9 +132,12 @@ class LifecycleExtension:
                 return
 
     async def _send(self, signal: object, **more: Any) -> None:
+        """Tell whoever subscribes, and write it down once per stint of this worker."""
         await self._crawler.signals.send_catch_log_async(
             signal, crawl=self._worker.crawl, worker=self._worker.id, **more
         )
+        kind = EVENTS[signal]
+        await lifecycle.record_event(self._worker.database, self._worker.crawl, self._worker.id, kind, more)
 
 
 def _exit_code(reason: str) -> int:
