@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psycopg
 import redis
 import redis.asyncio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from crawlproj.exceptions import BadSetting, ServerUnreachable
+from crawlproj.redaction import redact, what_it_says
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,12 +30,21 @@ if TYPE_CHECKING:
 
     from crawlproj.config import Config
 
+__all__ = [
+    "Addresses",
+    "Database",
+    "check_redis",
+    "connect_database",
+    "ensure_servers",
+    "open_redis",
+    "open_redis_sync",
+    "reconnect_delay",
+    "redact",
+]
+
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-_SECRET = re.compile(r"pass(word|file|wd)?$|secret|token|sslkey$", re.IGNORECASE)
-_DSN_WORD = re.compile(r"(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)")
 
 # Without these a peer that vanished (cable, firewall, frozen machine) holds us for hours.
 _LIBPQ_DEFAULTS: dict[str, Any] = {
@@ -68,47 +77,6 @@ class Addresses:
     database_url: str
     redis_embedded: bool
     database_embedded: bool
-
-
-def redact(url: str) -> str:
-    """Return *url*, or a libpq connection string, without anything secret, for people to read."""
-    if "://" not in url:
-        return _DSN_WORD.sub(lambda m: f"{m[1]}=***" if _SECRET.search(m[1]) else m[0], url)
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return url.partition("://")[0] + "://***"
-    user, at, place = parts.netloc.rpartition("@")
-    name, colon, _password = user.partition(":")
-    netloc = f"{name}{':***' if colon else ''}{at}{place}"
-    pairs = [part.partition("=") for part in parts.query.split("&") if part]
-    query = "&".join(
-        f"{key}{eq}{'***' if _SECRET.search(unquote(key)) else value}" for key, eq, value in pairs
-    )
-    return f"{parts.scheme}://{netloc}{parts.path}{'?' + query if query else ''}"
-
-
-def _secrets(url: str) -> set[str]:
-    """Return every secret in *url*, as it is written and as it is meant."""
-    found: set[str] = set()
-    if "://" in url:
-        parts = urlsplit(url.replace("[", "%5B").replace("]", "%5D"))
-        user = parts.netloc.rpartition("@")[0]
-        found.add(user.partition(":")[2])
-        found.update(value for key, value in parse_qsl(parts.query) if _SECRET.search(key))
-    else:
-        found.update(m[2].strip("'") for m in _DSN_WORD.finditer(url) if _SECRET.search(m[1]))
-    found |= {unquote(secret) for secret in found}
-    return {secret for secret in found if secret}
-
-
-def _why(error: BaseException, url: str) -> str:
-    """Return what *error* says on one line, without the secrets of *url*."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    for secret in sorted(_secrets(url), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text.rstrip(".")[:300]
 
 
 # --- Redis --------------------------------------------------------------------------------------
@@ -162,7 +130,7 @@ def check_redis(url: str) -> None:
     try:
         client.ping()
     except (redis.RedisError, OSError, ValueError) as error:
-        raise ServerUnreachable("Redis", redact(url), _why(error, url)) from None
+        raise ServerUnreachable("Redis", redact(url), what_it_says(error, url)) from None
     finally:
         client.close()
 
@@ -189,7 +157,7 @@ def connect_database(url: str, *, name: str = "command") -> Connection[TupleRow]
         connection = psycopg.connect(conninfo, autocommit=True)
         connection.execute("set timezone to 'UTC'")
     except psycopg.Error as error:
-        raise ServerUnreachable("PostgreSQL", redact(url), _why(error, url)) from None
+        raise ServerUnreachable("PostgreSQL", redact(url), what_it_says(error, url)) from None
     return connection
 
 
@@ -242,12 +210,14 @@ class Database:
         try:
             async with connection.transaction():
                 result = await work(connection)
+                if connection.info.transaction_status == TransactionStatus.INERROR:
+                    # The server would answer the commit with a rollback, and no error.
+                    raise psycopg.errors.InFailedSqlTransaction("the work went on after a failed statement")
             settled = True
             return result
         finally:
             # A connection left in a transaction would fail everything that comes after.
-            idle = psycopg.pq.TransactionStatus.IDLE
-            if not settled and connection.info.transaction_status != idle:
+            if not settled and connection.info.transaction_status != TransactionStatus.IDLE:
                 await self._drop()
 
     async def _open(self) -> AsyncConnection[TupleRow]:
@@ -279,7 +249,7 @@ class Database:
 
     async def _outage(self, error: psycopg.Error, breaks: int) -> None:
         await self._drop()
-        why = _why(error, self._url)
+        why = what_it_says(error, self._url)
         if not self._out:
             self._out = True
             logger.warning("PostgreSQL at %s is away, trying until it is back: %s", self.where, why)
