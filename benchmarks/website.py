@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import socket
 import subprocess
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -41,32 +43,42 @@ def write_pages(folder: Path, pages: int) -> None:
 
 @contextmanager
 def served(folder: Path, hosts: int, pages: int) -> Iterator[list[str]]:
-    """Serve the pages on *hosts* loopback addresses while the block runs; gives the first URL of each."""
-    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
+    """Serve made-up pages while the block runs; gives the first URL of each host."""
     root = folder / "www"
     root.mkdir()
     write_pages(root, pages)
+    with serving(folder, root, hosts) as origins:
+        yield [f"{origin}/0.html" for origin in origins]
+
+
+@contextmanager
+def serving(folder: Path, root: Path, hosts: int) -> Iterator[list[str]]:
+    """Serve *root* on loopback addresses while the block runs; gives their origins. *folder* is scratch."""
+    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
     with socket.socket() as probe:
         probe.bind(("127.0.1.1", 0))
         port = probe.getsockname()[1]
     addresses = [f"127.0.1.{number + 1}" for number in range(hosts)]
     listen = "".join(f"listen {address}:{port} backlog=1024;\n" for address in addresses)
-    config = folder / "nginx.conf"
+    user = "user root;\n" if os.geteuid() == 0 else ""  # else nginx's worker could not read our scratch
+    log, config = folder / "error.log", folder / "nginx.conf"
     config.write_text(
-        f"user root; worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\n"
+        f"{user}worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log {log};\n"
         "events { worker_connections 4096; }\n"
-        f"http {{ access_log off; types {{ text/html html; }} default_type text/html; charset utf-8;\n"
+        "http { access_log off; charset utf-8; default_type application/octet-stream;\n"
+        "types { text/html html; text/plain txt; text/css css; application/javascript js; image/png png; }\n"
         f"server {{ {listen} root {root}; }} }}\n"
     )
-    server = subprocess.Popen([nginx, "-e", f"{folder}/error.log", "-c", str(config)])  # noqa: S603
+    server = subprocess.Popen([nginx, "-e", str(log), "-c", str(config)])  # noqa: S603
     try:
         for _ in range(200):
             with socket.socket() as probe:
                 if probe.connect_ex((addresses[-1], port)) == 0:
                     break
             if server.poll() is not None:
-                raise SystemExit((folder / "error.log").read_text())
-        yield [f"http://{address}:{port}/0.html" for address in addresses]
+                raise SystemExit(log.read_text())
+            time.sleep(0.02)
+        yield [f"http://{address}:{port}" for address in addresses]
     finally:
         server.terminate()
         server.wait()
