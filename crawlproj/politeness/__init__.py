@@ -1,0 +1,1 @@
+"""When the next request to a domain may go out, and whether it may at all."""

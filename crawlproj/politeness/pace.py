@@ -1,0 +1,63 @@
+"""The delay rules: which interval a request keeps, and how delays combine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+INTERVAL = "throttle_interval"  #: meta key: (host key, ms) to keep by a request without a lease
+
+POLL_FIRST_MS = 50  # a place held by another worker frees unseen: ask soon at first,
+POLL_MAX_MS = 1000  # and later no more often than this
+LATE_MIN_MS = 5  # closer than this an event loop does not keep time
+LATE_SHARE = 0.02
+
+
+class IntervalSource(StrEnum):
+    """Where a request's interval comes from."""
+
+    LEASE = "lease"  #: the frontier's, for this host
+    DEFAULT = "default"  #: MIN_INTERVAL_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How far apart the starts on one domain are, and who says so."""
+
+    interval_ms: int
+    source: IntervalSource
+
+
+def pace(leased_ms: int | None, default_ms: int) -> Pace:
+    """Return the lease's interval as it is, or the default where no lease says one.
+
+    Never the larger of both: whoever gave the lease has already weighed them.
+    """
+    if leased_ms is None:
+        return Pace(interval_ms=default_ms, source=IntervalSource.DEFAULT)
+    return Pace(interval_ms=max(leased_ms, 0), source=IntervalSource.LEASE)
+
+
+def crawl_delay_ms(seconds: float | None, *, min_interval_ms: int, max_seconds: float) -> int:
+    """Combine a site's crawl-delay with the operator's own interval.
+
+    The delay is cut to *max_seconds*; the result is never below *min_interval_ms*.
+    """
+    if seconds is None or math.isnan(seconds) or seconds <= 0:
+        return min_interval_ms
+    return max(min_interval_ms, math.ceil(min(seconds, max_seconds) * 1000))
+
+
+def poll_ms(retry_ms: float, tries: int, *, jitter: float) -> float:
+    """Return how long to wait before asking again for a place that another worker holds.
+
+    *retry_ms* is the earliest time that can be of use, *jitter* from 0 to 1 keeps workers apart.
+    """
+    backoff = min(POLL_FIRST_MS * 2.0 ** min(tries, 10), POLL_MAX_MS)
+    return max(retry_ms, backoff) * (1 + jitter / 4)
+
+
+def lateness_allowed_ms(interval_ms: int) -> float:
+    """Return how long after its reserved time a start may happen and still keep its distance."""
+    return max(LATE_MIN_MS, interval_ms * LATE_SHARE)

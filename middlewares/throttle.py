@@ -1,0 +1,126 @@
+"""Every request keeps its distance from the one before it on the same host, in the whole fleet."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+
+from crawlproj.exceptions import MissingComponent
+from crawlproj.frontier.canonical import host_key, normalise
+from crawlproj.items import Lease
+from crawlproj.politeness.closing import ClosingTime, is_closing
+from crawlproj.politeness.pace import INTERVAL, Pace, pace
+from crawlproj.politeness.runtime import DomainRuntime, Grant
+from crawlproj.politeness.turns import Turns
+from crawlproj.worker import Worker
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from crawlproj.items import Visit
+
+PLACE = "throttle_place"  #: meta: the place a request has among those in flight, while it has one
+
+
+class ThrottleMiddleware:
+    """Let a request go out when its host's interval has passed and a place there is free.
+
+    It stands nearest the wire, so that nothing passes it by: pages, robots.txt, redirects, retries and
+    what is fetched through the engine. The host is that of the URL which really goes out.
+
+    Settings: MIN_INTERVAL_MS, HOST_MAX_IN_FLIGHT, LEASE_SECONDS, CRAWL_DELAY_MAX_SECONDS.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._worker = Worker.of(crawler)
+        self._config = self._worker.config
+        self._closing = ClosingTime(lambda: is_closing(crawler))
+        self._places: dict[str, tuple[Grant, float]] = {}  # member -> grant, how late it went out
+        self._runtime: DomainRuntime | None = None
+        self._turns: Turns | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build it and listen for requests that come back without passing the middlewares."""
+        self = cls(crawler)
+        # A download that somebody gave up waiting for still ends here, and only here.
+        crawler.signals.connect(self.request_left_downloader, signal=signals.request_left_downloader)
+        crawler.signals.connect(self.spider_closed, signal=signals.spider_closed)
+        return self
+
+    async def process_request(self, request: Request) -> None:
+        """Wait for the request's turn."""
+        if not request.url.startswith(("http://", "https://")):
+            return
+        self._give_back(request)  # sent round again by a middleware behind this one
+        wire = normalise(request.url)
+        domain = host_key(wire)
+        visit = self._visit(request)
+        turns = self._turns or self._open()
+        wait = turns.take(domain, self._pace(request, domain, visit), self._config.host_max_in_flight)
+        grant = await self._closing.guard(wait)
+        self._places[grant.member] = (grant, turns.lateness_ms(grant))
+        request.meta[PLACE] = grant.member
+        if visit is not None:
+            visit.started = time.monotonic()
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Give the place back."""
+        self._give_back(request)
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        """Give the place back."""
+        self._give_back(request)
+
+    def request_left_downloader(self, request: Request) -> None:
+        """Give the place back, also when nobody waits for the answer any more."""
+        self._give_back(request)
+
+    async def spider_closed(self) -> None:
+        """Give every place back, and see to it that Redis has heard of it."""
+        if self._turns is None or self._runtime is None:
+            return
+        for grant, late_ms in self._places.values():
+            self._turns.give_back(grant, late_ms=late_ms)
+        self._places.clear()
+        await self._runtime.flush()
+
+    def _give_back(self, request: Request) -> None:
+        member = request.meta.pop(PLACE, None)
+        place = self._places.pop(member, None) if member is not None else None
+        if place is not None and self._turns is not None:
+            self._turns.give_back(place[0], late_ms=place[1])
+
+    def _pace(self, request: Request, domain: str, visit: Visit | None) -> Pace:
+        """Return the interval of the lease if that is for this host, else the default."""
+        default_ms = self._config.min_interval_ms
+        lease = request.meta.get("lease")
+        if isinstance(lease, Lease):
+            # Queues may be named by something else than the host: then the leased URL tells.
+            same = lease.host == domain or (visit is not None and host_key(visit.entry.url) == domain)
+            return pace(lease.min_interval_ms if same else None, default_ms)
+        host, interval_ms = request.meta.get(INTERVAL) or (None, None)
+        return pace(interval_ms if host == domain else None, default_ms)
+
+    def _visit(self, request: Request) -> Visit | None:
+        lease = request.meta.get("lease")
+        return self._worker.visits.get(lease.token) if isinstance(lease, Lease) else None
+
+    def _open(self) -> Turns:
+        if not self._worker.is_open:
+            raise MissingComponent(
+                "middlewares.throttle.ThrottleMiddleware needs extensions.lifecycle.LifecycleExtension"
+                " in EXTENSIONS"
+            )
+        self._runtime = DomainRuntime(
+            self._worker.scripts,
+            hold_ms=round(self._config.lease_seconds * 1000),
+            keep_ms=self._config.crawl_delay_max_seconds * 1000,
+        )
+        self._turns = Turns(self._runtime)
+        return self._turns
