@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-from crawlproj.pages.clean import json_utf8, utf8
+from crawlproj.clean import json_utf8, utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import zstandard
 
+from crawlproj.clean import utf8
 from crawlproj.items import FetchStatus, PageObject, ScheduleStatus
 from crawlproj.pages.bodies import Body, body_hash
-from crawlproj.pages.clean import utf8
 from crawlproj.pages.columns import NULL, bytea, int4, int8, jsonb, text, timestamptz
 
 if TYPE_CHECKING:

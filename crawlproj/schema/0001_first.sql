@@ -35,7 +35,8 @@ CREATE TABLE crawl (
     UNIQUE (name, run),
     CONSTRAINT crawl_status CHECK (status IN ('queued', 'started', 'paused', 'sealed')),
     CONSTRAINT crawl_runnable_has_retry_at CHECK (status NOT IN ('queued', 'started') OR retry_at IS NOT NULL),
-    CONSTRAINT crawl_paused_is_never_due CHECK (status <> 'paused' OR retry_at = '9999-01-01 00:00:00+00')
+    CONSTRAINT crawl_paused_is_never_due CHECK (
+        status <> 'paused' OR retry_at IS NOT DISTINCT FROM '9999-01-01 00:00:00+00'::timestamptz)
 );
 CREATE UNIQUE INDEX crawl_one_open_run ON crawl (name) WHERE status <> 'sealed';
 CREATE INDEX crawl_due ON crawl (retry_at, id) WHERE status IN ('queued', 'started');
@@ -46,13 +47,12 @@ CREATE INDEX crawl_due ON crawl (retry_at, id) WHERE status IN ('queued', 'start
 --
 --   (none) ──claim──► setup ──► running ──► cleanup ──release, seal or expiry──► (none)
 CREATE TABLE worker_lease (
-    crawl_id   bigint           NOT NULL REFERENCES crawl ON DELETE CASCADE,
-    worker     text             NOT NULL,
-    epoch      bigint           NOT NULL,
-    phase      text             NOT NULL DEFAULT 'setup',
-    seconds    double precision NOT NULL,        -- how long each renewal holds
-    claimed_at timestamptz      NOT NULL DEFAULT now(),
-    expires_at timestamptz      NOT NULL,
+    crawl_id   bigint      NOT NULL REFERENCES crawl ON DELETE CASCADE,
+    worker     text        NOT NULL,
+    epoch      bigint      NOT NULL,
+    phase      text        NOT NULL DEFAULT 'setup',
+    claimed_at timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz NOT NULL,
     PRIMARY KEY (crawl_id, worker)
 );
 CREATE INDEX worker_lease_expiry ON worker_lease (expires_at);

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from itemadapter import ItemAdapter
+from psycopg.types.json import Jsonb
 
 REPLACEMENT = "\ufffd"
 _MAX_DEPTH = 64  # deeper than any document, far from where Python's or PostgreSQL's stack ends
@@ -25,6 +26,16 @@ def utf8(value: str) -> bytes:
     if b"\0" in data:
         data = data.replace(b"\0", REPLACEMENT.encode())
     return data
+
+
+def clean(value: str) -> str:
+    """Return *value* with U+FFFD for every NUL and lone surrogate."""
+    return utf8(value).decode()
+
+
+def as_jsonb(value: object) -> Jsonb:
+    """Return *value* as a parameter for a jsonb column, whatever it holds."""
+    return Jsonb(value, dumps=json_utf8)
 
 
 def json_utf8(value: object) -> bytes:
@@ -50,7 +61,7 @@ def plain(value: object, depth: int = 0) -> Any:
     if isinstance(value, Enum):
         return plain(value.value, depth)
     if isinstance(value, str):
-        return utf8(value).decode()
+        return clean(value)
     if isinstance(value, int):
         return int(value) if abs(value) < _MAX_INTEGER else None
     if isinstance(value, float):
@@ -69,16 +80,16 @@ def plain(value: object, depth: int = 0) -> Any:
 
 
 def _key(key: object) -> str:
-    return utf8(key).decode() if isinstance(key, str) else _text(key)
+    return clean(key) if isinstance(key, str) else _text(key)
 
 
 def _text(value: object) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
-        return utf8(bytes(value).decode("utf-8", "replace")).decode()
+        return clean(bytes(value).decode("utf-8", "replace"))
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     try:
-        return utf8(str(value)).decode()
+        return clean(str(value))
     except Exception:  # noqa: BLE001  # a foreign class; what its __str__ does must not cost the page
         return f"<{type(value).__name__}>"
 

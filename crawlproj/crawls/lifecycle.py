@@ -1,0 +1,287 @@
+"""The life of a crawl as rows in PostgreSQL: claimed, renewed, released, sealed.
+
+    queued ──► started ──► sealed          paused beside, entered and left by people only
+
+Every change is conditional on the state it leaves, so a paused or sealed run is never overwritten
+by a worker that comes late. All times are the database's.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from crawlproj.clean import as_jsonb
+from crawlproj.exceptions import BadArgument, CrawlError, NotFound, Refused, WrongUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from psycopg import AsyncConnection
+
+    from crawlproj.connections import Database
+
+    Connection = AsyncConnection[Any]
+
+_RACES = 20  # lost in a row, while others create or seal runs of the same name
+
+
+class CrawlStatus(StrEnum):
+    """Where a run is in its life."""
+
+    QUEUED = "queued"  #: waits for its first worker
+    STARTED = "started"  #: has been claimed; due again when nobody is on it
+    PAUSED = "paused"  #: a person stopped it; only a person lets it go on
+    SEALED = "sealed"  #: over; the name's next run is another row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crawl:
+    """One run of a crawl, as it was when it was read."""
+
+    id: int
+    name: str
+    run: int  #: 1 for the first of its name
+    spider: str
+    status: CrawlStatus
+    frontier: str  #: names its keys in Redis
+    config: Mapping[str, Any]
+    retry_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    stop_reason: str | None
+    epoch: int  #: of the worker that claimed it; 0 when it was only read
+
+
+#: What an event says of the phase of the worker that sent it.
+PHASES = {"crawl_setup": "setup", "crawl_start": "running", "crawl_cleanup": "cleanup"}
+
+
+async def claim(
+    database: Database,
+    *,
+    name: str | None,
+    spider: str,
+    worker: str,
+    lease_seconds: float,
+    config: Mapping[str, Any],
+    join_only: bool = False,
+) -> Crawl:
+    """Put *worker* on a run and return it.
+
+    Without a name it is a new crawl, named after the spider and the time. With one it is the open
+    run of that name, or its next one. Raises NotFound when *join_only* and nothing is open, Refused
+    when it is paused or another spider's.
+    """
+    if join_only and name is None:
+        raise WrongUsage("CRAWL_JOIN needs a CRAWL_NAME: there is nothing to join without one")
+
+    async def work(connection: Connection) -> Crawl:
+        wanted = _Wanted(spider=spider, config=config)
+        if name is None:
+            crawl_id = await _create_new(connection, wanted)
+        else:
+            crawl_id = await _join_or_create(connection, name, wanted, join_only=join_only)
+        row = await _row(
+            connection, "claim_take", crawl_id=crawl_id, worker=worker, lease_seconds=lease_seconds
+        )
+        assert row is not None, "its row is locked"
+        return _crawl(row)
+
+    try:
+        return await database.run(work)
+    except psycopg.DataError as exc:
+        raise BadArgument(
+            f"the crawl cannot be stored as it is named: {exc.diag.message_primary or exc}"
+        ) from exc
+
+
+async def renew(database: Database, crawl: Crawl, worker: str, *, lease_seconds: float) -> bool:
+    """Extend the worker's lease; False when it has nothing to do on this run any more."""
+    row = await _run(
+        database, "renew", crawl_id=crawl.id, epoch=crawl.epoch, worker=worker, lease_seconds=lease_seconds
+    )
+    return row is not None
+
+
+async def release(database: Database, crawl: Crawl, worker: str) -> None:
+    """Take the worker off the run, which is due at once if nobody else is on it."""
+
+    async def work(connection: Connection) -> None:
+        await _row(connection, "lock", crawl_id=crawl.id)
+        await _row(connection, "release_lease", crawl_id=crawl.id, epoch=crawl.epoch, worker=worker)
+        await _row(connection, "release_crawl", crawl_id=crawl.id)
+
+    await database.run(work)
+
+
+async def seal(
+    database: Database, crawl: Crawl, worker: str, *, stop_reason: str, counts: Mapping[str, Any]
+) -> bool:
+    """End the run and take every worker off it; False when it is paused or was sealed before.
+
+    The frontier has been closed, empty, by then: nothing can be added to it any more.
+    """
+
+    async def work(connection: Connection) -> bool:
+        await _row(connection, "lock", crawl_id=crawl.id)
+        row = await _row(
+            connection, "seal", crawl_id=crawl.id, stop_reason=stop_reason, counts=as_jsonb(dict(counts))
+        )
+        if row is None:
+            return False
+        await _row(connection, "seal_leases", crawl_id=crawl.id)
+        await _event(connection, crawl, worker, "sealed", {"stop_reason": stop_reason})
+        return True
+
+    return await database.run(work)
+
+
+async def elapsed(database: Database, crawl: Crawl) -> float:
+    """Return for how many seconds the run has been running, over all its workers."""
+    row = await _run(database, "elapsed", crawl_id=crawl.id)
+    return float(next(iter(row.values())) or 0.0) if row else 0.0
+
+
+async def read(database: Database, crawl: Crawl) -> Crawl:
+    """Return the run as it is now. Raises NotFound."""
+    row = await _run(database, "read", crawl_id=crawl.id, epoch=crawl.epoch)
+    if row is None:
+        raise NotFound(f"there is no crawl {crawl.name!r} any more")
+    return _crawl(row)
+
+
+async def due(database: Database) -> list[Crawl]:
+    """Return the runs that wait for a worker, the one that waits longest first."""
+
+    async def work(connection: Connection) -> list[Crawl]:
+        return [_crawl(row) for row in await _rows(connection, "due")]
+
+    return await database.run(work)
+
+
+async def reclaim(database: Database) -> list[tuple[int, str]]:
+    """Take dead workers off their runs; return crawl id and worker of each."""
+
+    async def work(connection: Connection) -> list[tuple[int, str]]:
+        return [(row["crawl_id"], row["worker"]) for row in await _rows(connection, "reclaim")]
+
+    return await database.run(work)
+
+
+async def record_event(
+    database: Database, crawl: Crawl, worker: str, kind: str, event: Mapping[str, Any] | None = None
+) -> bool:
+    """Write down that *kind* happened; False when this stint of the worker already said so."""
+
+    async def work(connection: Connection) -> bool:
+        return await _event(connection, crawl, worker, kind, event or {})
+
+    return await database.run(work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What a run is made of that does not exist yet."""
+
+    spider: str
+    config: Mapping[str, Any]
+
+
+async def _create_new(connection: Connection, wanted: _Wanted) -> int:
+    row = await _row(connection, "claim_stamp")
+    assert row is not None
+    base = name = f"{wanted.spider}-{next(iter(row.values()))}"
+    for suffix in range(2, _RACES + 2):
+        crawl_id = await _create(connection, name, wanted, first=True)
+        if crawl_id is not None:
+            return crawl_id
+        name = f"{base}-{suffix}"
+    raise CrawlError(f"{_RACES} crawls of spider {wanted.spider} have been started in this second: try again")
+
+
+async def _join_or_create(connection: Connection, name: str, wanted: _Wanted, *, join_only: bool) -> int:
+    for _ in range(_RACES):
+        row = await _row(connection, "claim_find", name=name)
+        if row is not None:
+            return _joinable(row, name, wanted.spider)
+        if join_only:
+            raise NotFound(f"crawl {name!r} has no open run to join")
+        crawl_id = await _create(connection, name, wanted, first=False)
+        if crawl_id is not None:
+            return crawl_id
+    raise CrawlError(f"runs of crawl {name!r} are created and sealed faster than one can be joined")
+
+
+def _joinable(row: Mapping[str, Any], name: str, spider: str) -> int:
+    if row["spider"] != spider:
+        raise Refused(f"crawl {name!r} is a crawl of spider {row['spider']!r}, not of {spider!r}")
+    if row["status"] == CrawlStatus.PAUSED:
+        raise Refused(f"crawl {name!r} is paused: `scrapy resume {name}` lets it go on")
+    return int(row["id"])
+
+
+async def _create(connection: Connection, name: str, wanted: _Wanted, *, first: bool) -> int | None:
+    row = await _row(
+        connection,
+        "claim_create",
+        name=name,
+        spider=wanted.spider,
+        frontier=secrets.token_hex(8),
+        config=as_jsonb(dict(wanted.config)),
+        first=first,
+    )
+    return None if row is None else int(row["id"])
+
+
+async def _event(
+    connection: Connection, crawl: Crawl, worker: str, kind: str, event: Mapping[str, Any]
+) -> bool:
+    row = await _row(
+        connection,
+        "record_event",
+        crawl_id=crawl.id,
+        epoch=crawl.epoch,
+        worker=worker,
+        kind=kind,
+        fields=as_jsonb(dict(event)),
+        phase=PHASES.get(kind),
+    )
+    return row is not None
+
+
+def _crawl(row: Mapping[str, Any]) -> Crawl:
+    known = {field.name: row[field.name] for field in fields(Crawl)}
+    return Crawl(**{**known, "status": CrawlStatus(row["status"])})
+
+
+async def _run(database: Database, query: str, **values: Any) -> dict[str, Any] | None:
+    async def work(connection: Connection) -> dict[str, Any] | None:
+        return await _row(connection, query, **values)
+
+    return await database.run(work)
+
+
+async def _row(connection: Connection, query: str, **values: Any) -> dict[str, Any] | None:
+    rows = await _rows(connection, query, **values)
+    return rows[0] if rows else None
+
+
+async def _rows(connection: Connection, query: str, **values: Any) -> list[dict[str, Any]]:
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_sql(query), values)
+        return await cursor.fetchall() if cursor.description else []
+
+
+@cache
+def _sql(query: str) -> bytes:
+    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()

@@ -1,0 +1,86 @@
+"""Notes on a run: what a person should know, above all why it stopped early."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from crawlproj.clean import as_jsonb, clean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg import AsyncConnection
+
+    from crawlproj.connections import Database
+
+STOP_EARLY_REASON = "STOP_EARLY_REASON"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopNote:
+    """Why a run stops before it is through. Programs read *fields*, all of them strings."""
+
+    message: str
+    fields: dict[str, str]
+    namespace: str = STOP_EARLY_REASON
+
+
+def running_time_note(*, limit: float, used: float) -> StopNote:
+    """Return the note that a run took longer than it may."""
+    steps = 1 if limit == int(limit) else 10  # whole seconds, unless that would hide the limit
+    most, now = f"{limit:.15g}", f"{math.ceil(used * steps) / steps:.15g}"
+    return StopNote(
+        message=f"running time {now}s exceeds limit {most}s",
+        fields={"r": "ExceedRunningTime", "mostSeconds": most, "usedSeconds": now},
+    )
+
+
+def targets_note(*, limit: int, started: int) -> StopNote:
+    """Return the note that a run has as many targets as it may have."""
+    return StopNote(
+        message=f"targets count {started} exceeds limit {limit}",
+        fields={
+            "r": "ExceedTargetsCountLimit",
+            "limitTargets": str(limit),
+            "currentStartedTargets": str(started),
+        },
+    )
+
+
+def results_note(*, limit: int, results: int) -> StopNote:
+    """Return the note that a run has as many results as it may have."""
+    return StopNote(
+        message=f"results count {results} exceeds limit {limit}",
+        fields={
+            "r": "ExceedResultsCountLimit",
+            "limitResults": str(limit),
+            "currentResults": str(results),
+        },
+    )
+
+
+async def write(
+    database: Database, crawl_id: int, *, namespace: str, message: str, fields: Mapping[str, Any]
+) -> bool:
+    """Write a note on a run; False when it is an early stop whose reason has been told before."""
+    values = {
+        "crawl_id": crawl_id,
+        "namespace": clean(namespace),
+        "message": clean(message),
+        "fields": as_jsonb(dict(fields)),
+    }
+
+    async def work(connection: AsyncConnection[Any]) -> bool:
+        cursor = await connection.execute(_sql("write_note"), values)
+        return await cursor.fetchone() is not None
+
+    return await database.run(work)
+
+
+@cache
+def _sql(query: str) -> bytes:
+    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()
