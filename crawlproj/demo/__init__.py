@@ -30,6 +30,7 @@
 """
 
 from crawlproj.demo.expected import EXPECTED, SETTINGS, Expected
+from crawlproj.demo.loop_thread import LoopThread
 from crawlproj.demo.site import DemoSite
 
-__all__ = ["EXPECTED", "SETTINGS", "DemoSite", "Expected"]
+__all__ = ["EXPECTED", "SETTINGS", "DemoSite", "Expected", "LoopThread"]

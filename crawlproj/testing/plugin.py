@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from scrapy.utils.conf import closest_scrapy_cfg
 
-from crawlproj.demo import DemoSite
+from crawlproj.demo import DemoSite, LoopThread
 from crawlproj.testing import project
-from crawlproj.testing.site import Hits, LoopThread, Site
+from crawlproj.testing.site import Hits, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from crawlproj.testing.site import Hits
@@ -42,9 +42,17 @@ class Finished:
 class Project:
     """Runs `scrapy` in the project's folder, against a test's servers."""
 
-    def __init__(self, folder: Path, *, work: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        work: Path,
+        env: Mapping[str, str] | None = None,
+        command: Sequence[str] = (sys.executable, "-m", "scrapy"),
+    ) -> None:
         self.folder = folder
         self.work = work
+        self.command = command
         self.env = {**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", **(env or {})}
         self._running: list[subprocess.Popen[str]] = []
 
@@ -65,7 +73,7 @@ class Project:
     def start(self, *args: str, settings: Mapping[str, Any] | None = None) -> subprocess.Popen[str]:
         """Start `scrapy` with *args* and return the process; what still runs at the end is killed."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", args[0], *self._options(settings or {}), *args[1:]],
+            [*self.command, args[0], *self._options(settings or {}), *args[1:]],
             cwd=self.folder,
             env=self.env,
             text=True,

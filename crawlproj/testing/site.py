@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from crawlproj.demo import LoopThread
 
 Content: TypeAlias = str | bytes
 Answer: TypeAlias = Content | web.StreamResponse
 Handler: TypeAlias = Callable[[web.Request], Answer | Awaitable[Answer]]
-
-T = TypeVar("T")
-
-START_SECONDS = 10  #: how long a server may take to start or to stop
-
-
-class LoopThread:
-    """An event loop in a thread of its own: its servers answer while a test waits for a process."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="test servers", daemon=True)
-
-    def __enter__(self) -> Self:
-        """Start the loop."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop the loop; what runs on it has been closed before."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(START_SECONDS)
-        self._loop.close()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run *work* on the loop and return its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
