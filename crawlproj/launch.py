@@ -159,8 +159,12 @@ def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:
     if error is not None:
         logger.critical("The crawl could not start", exc_info=error)
         return 1
-    outcome = getattr(Worker.of(crawler), "outcome", None)
-    return int(getattr(outcome, "exit_code", 0))
+    outcome = Worker.of(crawler).outcome
+    if outcome is None:
+        return INTERRUPTED
+    if outcome.exit_code not in {0, 1, INTERRUPTED}:  # the crawl could not be claimed, and here is why
+        _say("crawl", outcome.reason)
+    return outcome.exit_code
 
 
 def _say(name: str, sentence: str) -> None:
@@ -177,7 +181,7 @@ def _end(crawler: Crawler, addresses: Addresses, *, seconds: float) -> None:
     crawl_row = getattr(worker, "crawl", None)
     if crawl_row is None:
         return
-    pages = sum(count for status, count in worker.tally.items() if status.startswith("fetch_status/"))
+    pages = sum(count for status, count in worker.tally.items() if status.startswith("fetch:"))
     try:
         ending = _ending(addresses, crawl_row.id, seconds=seconds, pages=pages)
     except (CrawlError, psycopg.Error) as error:

@@ -21,6 +21,8 @@ _DAY = 86_400
 # Up to how many seconds which unit reads best: 119 s, but 2 min.
 _UNITS = ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (2 * _DAY, 3600, "h"))
 _FEW = 10
+_GAP = 2  # between columns
+_LEAST_WIDTH = 8  # a flexible column is not cut further
 _BIG = 10_000
 
 _STYLES = {
@@ -103,21 +105,45 @@ class Output:
         sys.stdout.flush()
 
     def _table(self, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> int:
+        cells = [[one_line(_shown(column, row[column.key])) for column in columns] for row in rows]
+        if not cells:
+            return 0
+        screen = console()
         table = bare_table()
-        for column in columns:
+        for column, width in zip(columns, _widths(columns, cells, screen.width), strict=True):
             table.add_column(
                 column.title,
                 justify="right" if column.right else "left",
+                width=width,
                 no_wrap=True,
                 overflow="ellipsis",
-                ratio=1 if column.flexible else None,
                 header_style="dim",
             )
-        for row in rows:
-            table.add_row(*(styled(one_line(_shown(column, row[column.key]))) for column in columns))
-        if table.row_count:
-            console().print(table)
-        return table.row_count
+        for row in cells:
+            table.add_row(*map(styled, row))
+        screen.print(table)
+        return len(cells)
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], total: int) -> list[int]:
+    """Return how wide each column is; what is missing is taken from the flexible ones."""
+    # rich would take it from all of them, until numbers are cut as well.
+    from rich.cells import cell_len  # noqa: PLC0415  # only when it is needed
+
+    widths = [
+        max(cell_len(column.title), *(cell_len(row[place]) for row in cells))
+        for place, column in enumerate(columns)
+    ]
+    lacking = sum(widths) + _GAP * (len(widths) - 1) - total
+    while lacking > 0:
+        place = max(
+            (n for n, column in enumerate(columns) if column.flexible), key=lambda n: widths[n], default=None
+        )
+        if place is None or widths[place] <= _LEAST_WIDTH:
+            break
+        widths[place] -= 1
+        lacking -= 1
+    return widths
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -131,7 +157,7 @@ def bare_table(*, show_header: bool = True) -> Table:
     """Return a table without lines, as wide as its terminal at most."""
     from rich.table import Table  # noqa: PLC0415  # only when it is needed
 
-    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=show_header)
+    return Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=show_header)
 
 
 def pairs_table(pairs: Iterable[tuple[str, str]]) -> Table:
@@ -206,6 +232,11 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:,.0f} ms" if value < _BIG else duration(value / 1000)
+
+
+def moment(value: datetime | None) -> str:
+    """Return a time as people read it, in UTC."""
+    return NOTHING if value is None else value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S Z")
 
 
 def ago(moment: datetime | None, *, now: datetime) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from crawlproj.worker import Worker
+
 WINDOW = 30.0  # seconds the rate is taken over: long enough for slow hosts, short enough to notice
 SETTLED = 5.0  # seconds before a rate means anything
 
@@ -35,10 +37,9 @@ class Figures:
 
     name: str
     fetched: Mapping[FetchStatus, int]  #: final outcomes of this worker
-    scheduled: Mapping[ScheduleStatus, int]
     queued: int = 0  #: of the whole crawl
     leased: int = 0
-    hosts: int = 0  #: hosts that this worker has seen
+    hosts: int = 0  #: those with something to do
 
     @property
     def pages(self) -> int:
@@ -66,19 +67,27 @@ class Rate:
         return (last - first) / (ended - began) if ended - began >= SETTLED else None
 
 
-def figures_of(worker: Any) -> Figures:
-    """Return what a worker knows, zeros for what it does not know yet."""
-    tally = getattr(worker, "tally", {})
-    frontier = getattr(worker, "frontier", None)
-    counts = getattr(frontier, "figures", None)
+def figures_of(worker: Worker, hosts: int) -> Figures:
+    """Return what a worker knows of its crawl."""
+    fetched = {status: worker.tally[f"fetch:{status.value}"] for status in FetchStatus}
+    # An attempt that is tried again has failed, too, but nothing has come to an end.
+    fetched[FetchStatus.FAILED] = worker.tally[f"schedule:{ScheduleStatus.FAILED.value}"]
     return Figures(
-        name=str(getattr(getattr(worker, "crawl", None), "name", "")),
-        fetched={status: int(tally.get(f"fetch_status/{status}", 0)) for status in FetchStatus},
-        scheduled={status: int(tally.get(f"schedule_status/{status}", 0)) for status in ScheduleStatus},
-        queued=int(getattr(counts, "queued", 0)),
-        leased=int(getattr(counts, "leased", 0)),
-        hosts=len(getattr(worker, "hosts", ())),
+        name=worker.crawl.name,
+        fetched=fetched,
+        queued=worker.frontier.figures.queued,
+        leased=worker.frontier.figures.leased,
+        hosts=hosts,
     )
+
+
+async def busy_hosts(worker: Worker) -> int:
+    """Return how many hosts have something to do."""
+    pipe = worker.redis.pipeline(transaction=False)
+    for name in ("ready", "inactive", "snoozed"):
+        pipe.zcard(worker.frontier.prefix + name)
+    pipe.scard(worker.frontier.prefix + "inprocess")
+    return sum(await pipe.execute())
 
 
 def line(figures: Figures, rate: float | None) -> str:

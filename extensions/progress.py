@@ -8,11 +8,12 @@ import logging
 import time
 from typing import TYPE_CHECKING, Self
 
+from redis.exceptions import RedisError
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.log import get_scrapy_root_handler
 
-from crawlproj.progress import LiveLine, Rate, figures_of, line
+from crawlproj.progress import LiveLine, Rate, busy_hosts, figures_of, line
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -27,26 +28,27 @@ LOGGED_SECONDS = 60.0
 class ProgressExtension:
     """Draw one live line on a terminal, or log the same line once a minute.
 
-    Settings: PROGRESS_ENABLED; LOG_FILE, LOG_ENABLED decide which of the two.
+    Settings: PROGRESS_ENABLED; LOG_FILE and the terminal decide which of the two.
     """
 
     def __init__(self, crawler: Crawler, live: LiveLine | None) -> None:
-        self._crawler = crawler
+        self._worker = Worker.of(crawler)
         self._live = live
         self._rate = Rate()
+        self._hosts = 0
         self._task: asyncio.Task[None] | None = None
         self._screen = contextlib.ExitStack()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Start with the engine and end before the last words of the log."""
+        """Build it; it runs from the engine's start to the spider's close."""
         if not crawler.settings.getbool("PROGRESS_ENABLED", True):
             raise NotConfigured
         live = LiveLine() if not crawler.settings.get("LOG_FILE") and LiveLine.possible() else None
-        extension = cls(crawler, live)
-        crawler.signals.connect(extension.engine_started, signal=signals.engine_started)
-        crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
-        return extension
+        self = cls(crawler, live)
+        crawler.signals.connect(self.engine_started, signal=signals.engine_started)
+        crawler.signals.connect(self.spider_closed, signal=signals.spider_closed)
+        return self
 
     def engine_started(self) -> None:
         """Begin to report."""
@@ -55,7 +57,7 @@ class ProgressExtension:
         self._task = asyncio.get_running_loop().create_task(self._report())
 
     def spider_closed(self) -> None:
-        """Take the line away."""
+        """Take the line away; what is left to say is the summary."""
         if self._task:
             self._task.cancel()
             self._task = None
@@ -64,7 +66,11 @@ class ProgressExtension:
     async def _report(self) -> None:
         while True:
             await asyncio.sleep(LIVE_SECONDS if self._live else LOGGED_SECONDS)
-            figures = figures_of(Worker.of(self._crawler))
+            if not self._worker.is_open:
+                continue
+            with contextlib.suppress(RedisError, TimeoutError):  # the last figure has to do
+                self._hosts = await asyncio.wait_for(busy_hosts(self._worker), LIVE_SECONDS)
+            figures = figures_of(self._worker, self._hosts)
             self._rate.add(time.monotonic(), figures.pages)
             text = line(figures, self._rate.per_second())
             if self._live:

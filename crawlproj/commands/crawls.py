@@ -60,7 +60,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 def _columns(now: datetime) -> tuple[Column, ...]:
     return (
         Column(title="id", key="id", right=True),
-        Column(title="name", key="name"),
+        Column(title="name", key="name", flexible=True),
         Column(title="run", key="run", right=True),
         Column(title="spider", key="spider"),
         Column(title="status", key="status"),

@@ -170,7 +170,7 @@ def _redis(addresses: Addresses) -> Iterator[Finding]:
     from crawlproj.connections import open_redis_sync, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
 
     with contextlib.closing(open_redis_sync(addresses.redis_url)) as client:
-        info: dict[str, Any] = client.info("everything")  # type: ignore[assignment]
+        info: dict[str, Any] = client.info("everything")
     valkey = info.get("valkey_version")
     product, version, least = (
         ("Valkey", valkey, LEAST_VALKEY) if valkey else ("Redis", info["redis_version"], LEAST_REDIS)

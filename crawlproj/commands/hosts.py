@@ -27,12 +27,7 @@ COLUMNS = (
     Column(title="set by", key="interval_source"),
     Column(title="next due", key="next_due_ms", show=milliseconds, right=True),
     Column(title="spent", key="spent", show=number, right=True),
-    Column(
-        title="budget",
-        key="budget",
-        show=lambda budget: "-" if budget is None or budget < 0 else number(budget),
-        right=True,
-    ),
+    Column(title="budget", key="budget", show=_budget, right=True),
     Column(title="errors", key="errors", show=number, right=True),
 )
 SORTS = tuple(column.key for column in COLUMNS)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crawlproj import cli
-from crawlproj.output import Column, Output
+from crawlproj.output import Column, Output, moment
 
 if TYPE_CHECKING:
     import argparse
 
 COLUMNS = (
-    Column(title="time", key="time"),
+    Column(title="time", key="time", show=moment),
     Column(title="kind", key="namespace"),
     Column(title="note", key="message", flexible=True),
 )

@@ -111,7 +111,10 @@ def _standing(connection: Connection[Any], addresses: Addresses, crawl_id: int) 
             for row in rows.hosts(connection, crawl.id)
         ]
     known = crawl.counts or {}
-    counts = rows.by_status(known) if crawl.counts else rows.count_pages(connection, [crawl.id])[crawl.id]
+    if rows.is_counted(crawl.counts):
+        counts = rows.by_status(known)
+    else:
+        counts = rows.count_pages(connection, [crawl.id])[crawl.id]
     record = {
         "name": crawl.name,
         "run": crawl.run,
@@ -157,7 +160,9 @@ def _for_people(standing: Standing) -> Iterator[tuple[str, str]]:
     yield "crawl", f"{record['name']} · run {record['run']} · spider {standing.spider}"
     yield "status", _state(record, now)
     for kind, counts in record["counts"].items():
-        yield kind, " · ".join(f"{status} {number(count)}" for status, count in counts.items())
+        # All four fetch statuses, always; of the seven others those that say something.
+        shown = counts if kind == "fetch_status" else {status: n for status, n in counts.items() if n}
+        yield kind, " · ".join(f"{status} {number(count)}" for status, count in shown.items())
     yield "frontier", f"queued {number(record['queued'])} · leased {number(record['leased'])}"
     yield "so far", f"targets {number(record['started_targets'])} · results {number(record['results'])}"
     if hosts := [f"{state} {number(count)}" for state, count in record["hosts"].items() if count]:
@@ -172,7 +177,9 @@ def _state(record: Mapping[str, Any], now: datetime) -> str:
     words = [record["status"]]
     if record["stop_reason"]:
         words[0] += f" ({record['stop_reason']})"
-    if record["started_at"]:
+    if record["started_at"] and record["status"] == "started":
+        words[0] = f"started {ago(record['started_at'], now=now)}"
+    elif record["started_at"]:
         words.append(f"started {ago(record['started_at'], now=now)}")
     if record["finished_at"]:
         took = f" after {duration((record['finished_at'] - record['started_at']).total_seconds())}"
@@ -188,14 +195,19 @@ def _outlook(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
     if record["status"] != "started" or not record["queued"] or not record["started_at"]:
         return
     alone, host = max(
-        ((row["queued"] * (row["min_interval_ms"] or 0) / 1000, row) for row in standing.hosts),
+        (
+            (row["queued"] * (row["min_interval_ms"] or 0) / 1000, row)
+            for row in standing.hosts
+            if row["state"] != "retired"
+        ),
         key=lambda pair: pair[0],
+        default=(0.0, {}),
     )
     fetched = sum(record["counts"]["fetch_status"].values())
     passed = (now - record["started_at"]).total_seconds()
     overall = record["queued"] * passed / fetched if fetched else 0.0
     if alone:
-        reckoning = f"{number(host['queued'])} times {number(host['min_interval_ms'])} ms"
+        reckoning = f"{number(host['queued'])} \N{MULTIPLICATION SIGN} {number(host['min_interval_ms'])} ms"
         yield "slowest host", f"{host['host']} needs {duration(alone)} alone ({reckoning})"
     if overall:
         bound = "the pace of its slowest host" if alone >= HOST_BOUND * overall else "the number of workers"

@@ -46,9 +46,9 @@ def list_crawls(
     """Return runs, the latest first, each with its counts by fetch_status and by schedule_status."""
     status = list(statuses) if statuses else None
     rows = _fetch(connection, "list_crawls", status=status, limit=limit)
-    counted = count_pages(connection, [row["id"] for row in rows if row["counts"] is None])
+    counted = count_pages(connection, [row["id"] for row in rows if not is_counted(row["counts"])])
     for row in rows:
-        row["counts"] = by_status(row["counts"]) if row["counts"] is not None else counted[row["id"]]
+        row["counts"] = counted[row["id"]] if row["id"] in counted else by_status(row["counts"])
     return rows
 
 
@@ -102,6 +102,11 @@ def count_pages(
             counts["fetch_status"][row["fetch_status"]] += row["pages"]
         counts["schedule_status"][row["schedule_status"]] += row["pages"]
     return found
+
+
+def is_counted(counts: dict[str, Any] | None) -> bool:
+    """Say whether the last known figures of a run include its pages by status."""
+    return counts is not None and "fetch_status" in counts
 
 
 def by_status(counts: dict[str, Any]) -> dict[str, dict[str, int]]:

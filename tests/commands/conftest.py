@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -29,6 +30,32 @@ class Done:
     @property
     def json(self):
         return [json.loads(line) for line in self.lines]
+
+
+def on_terminal(environment, *args, code=0):
+    """Return what a command shows on a terminal 100 columns wide."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scrapy", *args],
+        cwd=PROJECT,
+        env=environment | {"TERM": "xterm", "COLUMNS": "100"},
+        stdout=slave,
+        stderr=slave,
+        stdin=slave,
+    )
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(master)
+    assert process.wait(30) == code
+    return shown.decode()
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """`scrapy hosts`."""
 
 import pytest
+from scrapy.settings import Settings
 
 from crawlproj import connections
 from crawlproj.config import Config
 from crawlproj.frontier.codec import encode_link
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.scripts import Scripts
-from scrapy.settings import Settings
 
 FIELDS = [
     "host",

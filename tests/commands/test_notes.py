@@ -7,7 +7,10 @@ def test_oldest_first(scrapy, add_crawl, database):
     """Notes come in the order they were made, and control characters cannot reach a terminal."""
     crawl = add_crawl("a")
     fields = {"r": "ExceedTargetsCountLimit", "limitTargets": "1", "currentStartedTargets": "2"}
-    for namespace, message in (("HOST", "m.example\x1b[2J waits\n"), ("STOP_EARLY_REASON", "targets count 2")):
+    for namespace, message in (
+        ("HOST", "m.example\x1b[2J waits\n"),
+        ("STOP_EARLY_REASON", "targets count 2"),
+    ):
         database.execute(
             "INSERT INTO note (crawl_id, namespace, message, fields) VALUES (%s, %s, %s, %s)",
             [crawl, namespace, message, json.dumps(fields)],
