@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
-
-import zstandard
+from typing import TYPE_CHECKING, Protocol
 
 from crawlproj.exceptions import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from psycopg import Connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +48,3 @@ def body_store(address: str | None) -> BodyStore:
 def body_hash(body: bytes) -> bytes:
     """Return the 32 bytes that name a content."""
     return blake2b(body, digest_size=32).digest()
-
-
-def read_body(connection: Connection[Any], name: bytes) -> bytes | None:
-    """Return the body of that hash, for commands, or None."""
-    row = connection.execute("SELECT data FROM body WHERE body_hash = %s", [name]).fetchone()
-    return None if row is None else zstandard.ZstdDecompressor().decompress(row[0])
