@@ -32,6 +32,7 @@ from crawlproj.exceptions import BadSetting, ServerUnreachable
 from crawlproj.servers.embedded import join, leave
 from crawlproj.servers.postgres import Postgres
 from crawlproj.servers.valkey import Valkey
+from crawlproj.testing.servers import fast_folder
 
 SECRET = "open-sesame"
 
@@ -39,7 +40,9 @@ SECRET = "open-sesame"
 @pytest.fixture(scope="module")
 def own_home():
     """Servers that the tests of this module may stop and break."""
-    with tempfile.TemporaryDirectory(prefix="crawlproj-own-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="crawlproj-own-", dir=fast_folder(), ignore_cleanup_errors=True
+    ) as folder:
         home = Path(folder).resolve()
         yield home
         leave(home, now=True)

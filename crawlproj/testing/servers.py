@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import tempfile
 import uuid
 from contextlib import contextmanager, suppress
@@ -25,11 +26,16 @@ from crawlproj.servers.embedded import join, leave
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_ROOM = 2 * 1024**3
+_HAS_STRATEGY = 150_000  # PostgreSQL 15
+
 
 @pytest.fixture(scope="session")
 def servers_home() -> Iterator[Path]:
     """Yield the folder of the embedded servers of this session."""
-    with tempfile.TemporaryDirectory(prefix="crawlproj-test-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="crawlproj-test-", dir=fast_folder(), ignore_cleanup_errors=True
+    ) as folder:
         yield Path(folder)
         leave(Path(folder), now=True)
 
@@ -82,6 +88,14 @@ def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
     """Yield the address of a database with the newest schema and nothing in it."""
     with _database(postgres_url, template_database) as name:
         yield _url_of(postgres_url, name)
+
+
+def fast_folder() -> str | None:
+    """Return a folder in memory with room for databases: a new one for each test is a thousand files."""
+    memory = Path("/dev/shm")  # noqa: S108
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM:
+        return str(memory)
+    return None
 
 
 @contextmanager
