@@ -156,6 +156,7 @@ class Scripts:
 def _refuses_for_now(reply: Exception) -> bool:
     """Say whether the server is there and will do it later: full, read-only, its disk failed."""
     kinds = ("OOM", "MISCONF", "READONLY", "LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "BUSY")
-    text = str(reply)
-    # A script's error comes wrapped in where it happened.
+    # The client takes the first word off errors that it has a class for. A script's error comes
+    # wrapped in where it happened.
+    text = f"{getattr(reply, 'status_code', None)} {reply}"
     return isinstance(reply, ResponseError) and any(f"{kind} " in text[:200] for kind in kinds)
