@@ -158,13 +158,17 @@ class DomainRuntime:
 
         With Redis away that is as long as a member counts: after that it has expired by itself.
         """
-        if self._renewal is not None and not self._held:
-            self._renewal.cancel()
-            self._renewal = None
         try:
             await asyncio.wait_for(self._scripts.flush(), self._hold_ms / 1000)
         except TimeoutError:
             return
+
+    def abandon(self) -> None:
+        """Renew nothing any more: what is still held expires."""
+        self._held.clear()
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
 
     def _amnesia_ms(self, interval_ms: int, cap: int) -> float:
         # A server that comes back may have forgotten the last it was told, starts still to come

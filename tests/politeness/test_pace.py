@@ -1,0 +1,68 @@
+"""The delay rules."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from crawlproj.politeness.pace import (
+    IntervalSource,
+    crawl_delay_ms,
+    lateness_allowed_ms,
+    pace,
+    poll_ms,
+)
+
+
+@pytest.mark.parametrize(("leased", "expected"), [(5000, 5000), (200, 200), (0, 0)])
+def test_the_interval_of_a_lease_is_used_as_it_is(leased: int, expected: int) -> None:
+    """Also when it is below the default: whoever gave the lease has weighed them."""
+    found = pace(leased, 1000)
+    assert (found.interval_ms, found.source) == (expected, IntervalSource.LEASE)
+
+
+def test_without_a_lease_the_default_applies() -> None:
+    """No interval in the lease is not an interval of zero."""
+    found = pace(None, 1000)
+    assert (found.interval_ms, found.source) == (1000, IntervalSource.DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "minimum", "expected"),
+    [
+        (0.5, 2000, 2000),  # a small delay does not shrink the operator's own interval
+        (3, 500, 3000),
+        (3600, 500, 300_000),  # cut, not ignored, and the host is not dropped
+        (3600, 600_000, 600_000),
+        (None, 700, 700),
+        (0, 700, 700),
+        (-1, 700, 700),
+        (math.nan, 700, 700),
+        (math.inf, 700, 300_000),
+        (0.0004, 0, 1),  # something is not nothing
+    ],
+)
+def test_crawl_delay_and_interval_combine_safely(seconds: float | None, minimum: int, expected: int) -> None:
+    """Never below the operator's interval, never above the cap for the site's sake."""
+    assert crawl_delay_ms(seconds, min_interval_ms=minimum, max_seconds=300) == expected
+
+
+def test_asking_again_slows_down_and_stays_bounded() -> None:
+    """A place that stays taken is asked for less and less often, but never forgotten."""
+    waits = [poll_ms(0, tries, jitter=0) for tries in range(2000)]
+    assert waits == sorted(waits)
+    assert waits[0] == 50
+    assert waits[-1] == 1000
+
+
+def test_asking_again_is_no_use_before_the_next_start() -> None:
+    """With a start 5 s away there is nothing to ask for until then; workers do not ask in step."""
+    assert poll_ms(5000, 0, jitter=0) == 5000
+    assert poll_ms(5000, 0, jitter=1) > 5000
+
+
+def test_lateness_is_measured_by_the_interval() -> None:
+    """2 % of the interval, and no less than a loop can keep."""
+    assert lateness_allowed_ms(1000) == 20
+    assert lateness_allowed_ms(10) == 5
