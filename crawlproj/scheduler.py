@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -231,10 +232,10 @@ class FrontierScheduler(BaseScheduler):
             if frontier.figures.stop and self._ready:
                 await self._give_back()
             pause = POLL_SECONDS if granted.wait_ms is None else min(granted.wait_ms / 1000, POLL_SECONDS)
-            try:
-                await asyncio.wait_for(self._wanted.wait(), max(pause, 0.001))
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                # Not wait_for: before Python 3.12 it swallows a cancellation that comes with the answer.
+                async with asyncio.timeout(max(pause, 0.001)):
+                    await self._wanted.wait()
 
     async def _accept(self, grants: list[Grant]) -> None:
         expires = time.monotonic() + self._config.lease_seconds
