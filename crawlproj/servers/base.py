@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from crawlproj.exceptions import ServerUnreachable
-from crawlproj.servers import locks, process
+from crawlproj.servers import locks, process, sockets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,6 +107,7 @@ class Server(ABC):
         try:
             if not process.stop(lock, self.kind):
                 raise self.failure("it cannot be stopped")
+            sockets.remove(self.folder)
         finally:
             os.close(lock)
 

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
     from crawlproj.servers.base import Server
 
+# A script's next command takes a second to load: it finds the servers running.
+GRACE_SECONDS = 2.0
 _TURN_SECONDS = 180.0  # longer than any start or stop takes
 _WATCHDOG_SECONDS = 30.0
 _WATCHDOG = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from crawlproj.servers.watchdog import main; main(sys.argv[2], int(sys.argv[3]))"
+    "from crawlproj.servers.watchdog import main; main(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))"
 )
 
 _users: dict[Path, int] = {}  # what makes this process a user: home -> descriptor of users.lock
@@ -125,7 +127,17 @@ def _start_watchdog(folder: Path) -> int | None:
         answer, ready = os.pipe()
         root = Path(crawlproj.__path__[0]).absolute().parent  # a folder, or a zipped egg
         # -I and -S: it needs nothing but the standard library, and starts in a few milliseconds.
-        command: list[str | Path] = [sys.executable, "-I", "-S", "-c", _WATCHDOG, root, folder, str(ready)]
+        command: list[str | Path] = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _WATCHDOG,
+            root,
+            folder,
+            str(ready),
+            str(GRACE_SECONDS),
+        ]
         with (folder / "watchdog.log").open("wb") as log:
             process.detach(command, lock=lock, log=log, folder=folder, keep=[ready])
         os.close(ready)

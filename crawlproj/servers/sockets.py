@@ -27,6 +27,13 @@ def socket_folder(folder: Path) -> Path:
     return Path(f"/tmp/crawlproj-{hashlib.blake2b(raw, digest_size=10).hexdigest()}")  # noqa: S108
 
 
+def remove(folder: Path) -> None:
+    """Remove the folder outside of *folder* that the socket of its stopped server was in, if any."""
+    if (place := socket_folder(folder)) != folder:
+        with suppress(OSError):  # not there, or somebody else's
+            place.rmdir()
+
+
 def make_private(folder: Path, owner: tuple[int, int]) -> None:
     """Create *folder* for *owner* alone; refuse one that somebody else has put there."""
     with suppress(FileExistsError):

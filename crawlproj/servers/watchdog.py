@@ -6,16 +6,17 @@ import fcntl
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from crawlproj.servers import locks, process, sockets
 
-GRACE_SECONDS = 2.0  # commands typed or scripted one after the other find the servers running
 
+def main(home: str, ready: int, grace: float) -> None:
+    """Watch over the servers below *home*.
 
-def main(home: str, ready: int) -> None:
-    """Watch over the servers below *home*; write a byte to the descriptor *ready* when it begins."""
+    Writes a byte to the descriptor *ready* when it begins. The servers stop *grace* seconds after
+    their last user.
+    """
     folder = Path(home)
     # Opened once and for all: the folder may be deleted while its servers still run.
     start, users = (locks.opened(folder / name) for name in ("start.lock", "users.lock"))
@@ -29,7 +30,7 @@ def main(home: str, ready: int) -> None:
         fcntl.flock(users, fcntl.LOCK_EX)
         locks.unlock(users)
         last_joined = os.fstat(users).st_mtime_ns
-        time.sleep(GRACE_SECONDS)
+        time.sleep(grace)
         fcntl.flock(start, fcntl.LOCK_EX)
         if locks.try_lock(users) and os.fstat(users).st_mtime_ns == last_joined:
             break
@@ -38,8 +39,7 @@ def main(home: str, ready: int) -> None:
     for lock, kind in servers:
         if not process.stop(lock, kind):
             print(f"{kind.label} cannot be stopped", file=sys.stderr)  # noqa: T201
-        with suppress(OSError):  # only one outside of home is empty now
-            sockets.socket_folder(folder / kind.name).rmdir()
+        sockets.remove(folder / kind.name)
     # `start` is still locked, so whoever comes next sees that there is no watchdog any more.
     os.close(_OWN_LOCK)
     os._exit(0)
