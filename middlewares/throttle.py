@@ -69,8 +69,12 @@ class ThrottleMiddleware:
             visit.started = time.monotonic()
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Give the place back."""
+        """Give the place back and note what the wire said, whatever becomes of the response."""
         self._give_back(request)
+        visit = self._visit(request)
+        if visit is not None:
+            visit.http_status = response.status
+            visit.ended = time.monotonic()
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
