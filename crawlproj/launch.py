@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import sys
 import time
 import warnings
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from scrapy.crawler import AsyncCrawlerProcess
@@ -22,7 +23,7 @@ from crawlproj.cli import fail, settle_schema
 from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
 from crawlproj.crawls import rows
-from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused
+from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused, WrongUsage
 from crawlproj.progress import Ending, LiveLine
 from crawlproj.worker import Worker
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
+    from psycopg import Connection
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings, Settings
@@ -55,6 +57,8 @@ def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[
     spidercls.update_settings(merged)
     _check_scrapy_settings(merged)
     config = Config.from_settings(merged)
+    if config.crawl_join and config.crawl_name is None:
+        raise WrongUsage("CRAWL_JOIN needs a CRAWL_NAME: there is nothing to join without one")
     check_arguments: Callable[[dict[str, str]], None] | None = getattr(spidercls, "check_arguments", None)
     if check_arguments is not None:
         check_arguments(dict(arguments))
@@ -65,7 +69,7 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     """Crawl until the run is over or a signal comes; return the exit code."""
     spidercls, config = check(settings, name, arguments)
     _check_reactor(settings)
-    addresses = _servers(config)
+    addresses = _servers(config, spidercls.name)
     # Everything that reads settings finds the servers there, scrapy-redis included.
     settings.set("REDIS_URL", addresses.redis_url, "cmdline")
     settings.set("DATABASE_URL", addresses.database_url, "cmdline")
@@ -95,9 +99,9 @@ def _spider(settings: Settings, name: str) -> type[Spider]:
 def _check_scrapy_settings(settings: BaseSettings) -> None:
     """Refuse a number or a switch of Scrapy's that is none; Scrapy itself would end in a traceback."""
     for name, default in iter_default_settings():
-        value = settings.get(name)
-        if settings.getpriority(name) != SETTINGS_PRIORITIES["cmdline"] or not isinstance(value, str):
+        if settings.getpriority(name) != SETTINGS_PRIORITIES["cmdline"]:
             continue
+        value = settings.get(name)
         try:
             if isinstance(default, bool):
                 settings.getbool(name)
@@ -122,11 +126,25 @@ def _check_reactor(settings: BaseSettings) -> None:
         raise BadSetting("TWISTED_REACTOR", wanted, "Scrapy's default, the asyncio reactor")
 
 
-def _servers(config: Config) -> Addresses:
+def _servers(config: Config, spider: str) -> Addresses:
     addresses = ensure_servers(config)
     with contextlib.closing(connect_database(addresses.database_url)) as connection:
         settle_schema(connection, embedded=addresses.database_embedded)
+        if config.crawl_name is not None:
+            _check_name(connection, config.crawl_name, spider, join=config.crawl_join)
     return addresses
+
+
+def _check_name(connection: Connection[Any], name: str, spider: str, *, join: bool) -> None:
+    """Refuse early what the claim would refuse: it comes when Scrapy has logged a page of its own."""
+    run = rows.open_run(connection, name)
+    if run is None:
+        if join:
+            raise NotFound(f"crawl {name!r} has no open run to join")
+    elif run.spider != spider:
+        raise Refused(f"crawl {name!r} is a crawl of spider {run.spider!r}, not of {spider!r}")
+    elif run.status == "paused":
+        raise Refused(f"crawl {name!r} is paused: `scrapy resume {shlex.quote(name)}` lets it go on")
 
 
 def _quieten(settings: Settings) -> None:

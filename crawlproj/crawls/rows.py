@@ -70,6 +70,12 @@ def crawl(connection: Connection[Any], crawl_id: int) -> CrawlRow:
     return _crawl(rows[0])
 
 
+def open_run(connection: Connection[Any], name: str) -> CrawlRow | None:
+    """Return the run of a name that is not sealed, if there is one."""
+    rows = _fetch(connection, "open_run", name=name)
+    return _crawl(rows[0]) if rows else None
+
+
 def workers(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
     """Return who works on a run."""
     return _fetch(connection, "workers", crawl_id=crawl_id)
@@ -127,7 +133,7 @@ def _filled(statuses: Iterable[str], counts: dict[str, int] | None) -> dict[str,
 
 def _no_crawl(name: str | None, names: Sequence[str]) -> str:
     if not names:
-        return "there is no crawl yet"
+        return "there is no crawl yet" if name is None else f"there is no crawl {name!r}, nor any other yet"
     if close := get_close_matches(name or "", names, 1):
         return f"there is no crawl {name!r}; the nearest name is {close[0]!r}"
     return f"there is no crawl {name!r}; `scrapy crawls` lists what there is"

@@ -6,11 +6,16 @@ import pty
 import subprocess
 import sys
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
+import zstandard
+from scrapy.cmdline import execute
+from scrapy.utils.project import get_project_settings
 
 from crawlproj.connections import connect_database
+from crawlproj.frontier.canonical import canonical, page_key
 
 PROJECT = Path(__file__).parents[2]
 
@@ -92,6 +97,24 @@ def scrapy(environment):
 
 
 @pytest.fixture
+def scrapy_here(redis_url, database_url, tmp_path, monkeypatch, capfd):
+    """Return a function that runs a command in this process: quicker, and enough for one that only asks."""
+    monkeypatch.chdir(PROJECT)
+
+    def run(*args):
+        settings = get_project_settings()
+        servers = {"REDIS_URL": redis_url, "DATABASE_URL": database_url, "CRAWLPROJ_HOME": str(tmp_path)}
+        settings.setdict(servers, priority="project")
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            execute(["scrapy", *args], settings)
+        sys.stdout.flush()
+        return Done(ended.value.code or 0, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
 def database(database_url):
     """Return a connection to the test's database."""
     with connect_database(database_url) as connection:
@@ -125,7 +148,7 @@ def add_page(database):
         host = url.split("/")[2]
         row = {
             "crawl_name": database.execute("SELECT name FROM crawl WHERE id = %s", [crawl_id]).fetchone()[0],
-            "url_key": url.encode().ljust(16, b"\0")[-16:],
+            "url_key": page_key(canonical(url)),
             "crawl_id": crawl_id,
             "first_crawl_id": crawl_id,
             "url": url,
@@ -141,6 +164,43 @@ def add_page(database):
         }
         names, marks = ", ".join(row), ", ".join(["%s"] * len(row))
         database.execute(f"INSERT INTO page ({names}) VALUES ({marks})", list(row.values()))
-        return row["url_key"]
+        return row["url_key"].hex()
+
+    return add
+
+
+@pytest.fixture
+def add_content(database):
+    """Return a function that gives a page a content, and returns the id of the page object."""
+
+    def add(page_id, body, *, text=None, links=(), kind="text/html"):
+        pack = zstandard.ZstdCompressor().compress
+        name, object_id = blake2b(body, digest_size=32).digest(), blake2b(body, digest_size=16).digest()
+        key = bytes.fromhex(page_id)
+        database.execute(
+            "INSERT INTO body (body_hash, size, data) VALUES (%s, %s, %s)", [name, len(body), pack(body)]
+        )
+        database.execute(
+            "INSERT INTO page_object (object_id, crawl_name, url_key, crawl_id, fetched_at, url,"
+            " fetch_status, http_status, body_hash, body_size, content_type, title, text_length, headers,"
+            " text, outlinks)"
+            " SELECT %s, crawl_name, url_key, crawl_id, fetched_at, url,"
+            " 'done', 200, %s, %s, %s, 'A title', %s, '[]', %s, %s FROM page WHERE url_key = %s",
+            [
+                object_id,
+                name,
+                len(body),
+                kind,
+                None if text is None else len(text),
+                None if text is None else pack(text.encode()),
+                pack("\n".join(links).encode()) if links else None,
+                key,
+            ],
+        )
+        database.execute(
+            "UPDATE page SET object_id = %s, content_id = %s, content_status = 'done' WHERE url_key = %s",
+            [object_id, object_id, key],
+        )
+        return object_id.hex()
 
     return add

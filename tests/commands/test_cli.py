@@ -7,7 +7,7 @@ import pytest
 
 from tests.commands.conftest import PROJECT
 
-COMMANDS = ("crawl", "crawls", "doctor", "hosts", "migrate", "notes", "page", "pages", "status")
+COMMANDS = ("crawl", "crawls", "demo", "doctor", "hosts", "migrate", "notes", "page", "pages", "status")
 
 # command line -> exit code, and what the one line on stderr has to name
 REFUSED = [
@@ -42,15 +42,19 @@ REFUSED = [
     ("crawl site -a seeds=http://127.0.0.1:9/ -s COOKIES_ENABLED=perhaps", 2, "COOKIES_ENABLED"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -L LOUD", 2, "LOG_LEVEL"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -o items.bogus", 2, "bogus"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s CRAWL_JOIN=1", 2, "CRAWL_NAME"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s CRAWL_JOIN=1 -s CRAWL_NAME=none", 3, "none"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -a scope=planet", 2, "planet"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -a deny=(", 2, "deny"),
     ("crawl site", 2, "seeds"),
     ("crawl site -a seeds=ftp://a.example/", 2, "ftp://a.example/"),
 ]
 
 
 @pytest.mark.parametrize(("line", "code", "names"), REFUSED, ids=[line for line, _, _ in REFUSED])
-def test_wrong_input_costs_one_line(scrapy, database, line, code, names):
+def test_wrong_input_costs_one_line(scrapy_here, database, line, code, names):
     """Wrong input ends with its exit code and one sentence on stderr, and creates nothing."""
-    done = scrapy(*line.split())
+    done = scrapy_here(*line.split())
     assert done.code == code, done.err
     assert done.out == ""
     assert done.err.count("\n") == 1, done.err
@@ -59,10 +63,19 @@ def test_wrong_input_costs_one_line(scrapy, database, line, code, names):
     assert database.execute("SELECT count(*) FROM crawl").fetchone() == (0,)
 
 
+@pytest.mark.parametrize(("line", "code"), [("crawls --bogus", 2), ("crawl nosuch", 3), ("crawl site", 2)])
+def test_exit_code_of_the_process(scrapy, line, code):
+    """What a shell sees is the same."""
+    done = scrapy(*line.split())
+    assert done.code == code
+    assert done.out == ""
+    assert done.err.count("\n") == 1, done.err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_an_example(scrapy, command):
+def test_help_has_an_example(scrapy_here, command):
     """Every command explains itself with an example that names it."""
-    done = scrapy(command, "--help")
+    done = scrapy_here(command, "--help")
     assert done.code == 0
     assert "Examples" in done.out
     assert f"  scrapy {command}" in done.out.partition("Examples")[2]
@@ -86,7 +99,18 @@ def test_redis_that_is_away(scrapy):
     assert "s3cret" not in done.err
 
 
-def test_database_without_schema(scrapy, postgres_url, database):
+@pytest.mark.parametrize(("line", "names"), [("site", "paused"), ("other", "spider 'other'")])
+def test_crawl_that_may_not_be_joined(scrapy_here, add_crawl, database, line, names):
+    """A paused crawl, or another spider's, is refused before Scrapy says a word: exit code 4."""
+    crawl = add_crawl("a", status="paused", spider=line)
+    done = scrapy_here("crawl", "site", "-a", "seeds=http://127.0.0.1:9/", "-s", "CRAWL_NAME=a")
+    assert done.code == 4
+    assert done.err.count("\n") == 1, done.err
+    assert names in done.err
+    assert database.execute("SELECT id, status FROM crawl").fetchall() == [(crawl, "paused")]
+
+
+def test_database_without_schema(scrapy, database):
     """A given database is never migrated behind its owner's back: exit code 4, and what to do."""
     database.execute("UPDATE schema_version SET number = -1")
     done = scrapy("crawls")

@@ -64,12 +64,12 @@ async def test_state_and_sort(scrapy, frontier):
     assert (done.code, done.out) == (0, "")
 
 
-def test_sealed_crawl_without_frontier(scrapy, add_crawl, add_page):
+def test_sealed_crawl_without_frontier(scrapy_here, add_crawl, add_page):
     """When the frontier is gone, the pages tell the hosts: all exhausted, unknown figures null."""
     crawl = add_crawl("a", status="sealed", counts={"fetch_status": {"done": 1}})
     add_page(crawl, "http://a.test/1")
     add_page(crawl, "http://b.test/1", fetch_status="failed", schedule_status="failed")
-    rows = scrapy("hosts", "a", "--json", "--sort", "errors").json
+    rows = scrapy_here("hosts", "a", "--json", "--sort", "errors").json
     assert [(row["host"], row["state"], row["errors"]) for row in rows] == [
         ("b.test", "exhausted", 1),
         ("a.test", "exhausted", 0),

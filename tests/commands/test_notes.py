@@ -28,7 +28,7 @@ def test_oldest_first(scrapy, add_crawl, database):
     assert rows[0]["message"] == "m.example\x1b[2J waits\n"
 
 
-def test_name_goes_before_number(scrapy, add_crawl, database):
+def test_name_goes_before_number(scrapy_here, add_crawl, database):
     """A crawl named like a number is found by it, although another crawl has that number."""
     other = add_crawl("other")
     named = add_crawl(str(other))
@@ -36,21 +36,21 @@ def test_name_goes_before_number(scrapy, add_crawl, database):
         database.execute(
             "INSERT INTO note (crawl_id, namespace, message) VALUES (%s, 'N', %s)", [crawl, message]
         )
-    assert [row["message"] for row in scrapy("notes", str(other), "--json").json] == ["right"]
-    assert [row["message"] for row in scrapy("notes", "--json").json] == ["right"]
+    assert [row["message"] for row in scrapy_here("notes", str(other), "--json").json] == ["right"]
+    assert [row["message"] for row in scrapy_here("notes", "--json").json] == ["right"]
 
 
-def test_none(scrapy, add_crawl):
+def test_none(scrapy_here, add_crawl):
     """A crawl without notes is no error."""
     add_crawl("quiet")
-    done = scrapy("notes", "quiet")
+    done = scrapy_here("notes", "quiet")
     assert (done.code, done.out) == (0, "")
     assert "quiet" in done.err
 
 
-def test_near_name(scrapy, add_crawl):
+def test_near_name(scrapy_here, add_crawl):
     """A misspelt name is answered with the nearest one."""
     add_crawl("newspapers")
-    done = scrapy("notes", "newspaper")
+    done = scrapy_here("notes", "newspaper")
     assert done.code == 3
     assert "'newspapers'" in done.err

@@ -1,0 +1,114 @@
+"""`scrapy pages`: what became of the URLs of a crawl."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from crawlproj import cli
+from crawlproj.items import FetchStatus, ScheduleStatus
+from crawlproj.output import NOTHING, Column, Output
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+FOR_A_SCREEN = 100
+SHORT_ID = 12  #: digits; unique among more pages than a crawl has
+
+#: What --json prints, in this order.
+FIELDS = (
+    "url",
+    "canonical_url",
+    "depth",
+    "source_tag",
+    "fetch_status",
+    "schedule_status",
+    "http_status",
+    "reason",
+    "attempts",
+    "fetched_at",
+    "object_id",
+    "health_signal",
+)
+COLUMNS = (
+    Column(title="id", key="id"),
+    Column(title="url", key="url", flexible=True),
+    Column(title="http", key="http_status", right=True),
+    Column(title="fetch_status", key="fetch_status"),
+    Column(title="schedule_status", key="schedule_status"),
+    Column(title="attempts", key="attempts", right=True),
+    Column(title="reason", key="reason"),
+)
+_STATUSES = tuple(dict.fromkeys([*map(str, FetchStatus), *map(str, ScheduleStatus)]))
+
+
+class Command(cli.Command):
+    """List the pages of a crawl."""
+
+    json = True
+    usage = "[NAME] [--status S] [--host H] [--limit N] [--json]"
+    summary = "List the pages of a crawl, as they are now"
+    details = (
+        "NAME is a crawl's name, for its pages over all its runs, or the number of a run, for those that it\n"
+        "was the last to touch; without it, the latest crawl. A URL that still waits in the frontier is no\n"
+        f"page yet. Piped, separated by tabs: {', '.join(column.key for column in COLUMNS)}.\n"
+        f"With --json, an object a line: {', '.join(FIELDS)}."
+    )
+    examples = (
+        "scrapy pages news",
+        "scrapy pages news --status failed --host m.example.hk --limit 3",
+        "scrapy pages news --json | jq 'select(.health_signal.xhr_error_count > 0)'",
+    )
+    arguments = (0, 1)
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the filters."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--status", metavar="S", help=f"only this fetch_status or schedule_status: {', '.join(_STATUSES)}"
+        )
+        parser.add_argument("--host", metavar="H", help="only pages of this host")
+        parser.add_argument(
+            "--limit",
+            metavar="N",
+            type=cli.whole_number,
+            help=f"at most N rows (default: {FOR_A_SCREEN} on a terminal, else all; 0 is all)",
+        )
+
+    def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
+        """Print the rows as the database hands them out."""
+        from crawlproj.crawls import rows  # noqa: PLC0415  # keeps `scrapy` quick to start
+        from crawlproj.pages.rows import list_pages  # noqa: PLC0415
+
+        cli.words("--status", opts.status, _STATUSES)
+        out = Output(as_json=opts.json)
+        limit = cli.limit(opts.limit, FOR_A_SCREEN if out.for_people else None)
+        with self.database() as connection:
+            crawl = rows.find_crawl(connection, args[0] if args else None)
+            by_number = bool(args) and args[0] != crawl.name
+            found = list_pages(
+                connection,
+                crawl_name=crawl.name,
+                crawl_id=crawl.id if by_number else None,
+                status=opts.status,
+                host=opts.host,
+                limit=limit and limit + 1,  # one more, to know whether there are more
+            )
+            count = out.rows(COLUMNS, islice(_shaped(found, as_json=opts.json), limit))
+            if limit and next(found, None) is not None and opts.limit is None:
+                self.say(f"the first {limit}; --limit 0 shows all")
+        if not count:
+            self.say(f"crawl {crawl.name} has no {'such ' if opts.status or opts.host else ''}page")
+        return None
+
+
+def _shaped(rows: Iterable[dict[str, Any]], *, as_json: bool) -> Iterator[dict[str, Any]]:
+    from crawlproj.frontier.canonical import page_key  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    for row in rows:
+        if as_json:
+            yield {field: row[field] for field in FIELDS}
+        else:
+            digits = row["object_id"] or page_key(row["canonical_url"]).hex()
+            yield row | {"id": digits[:SHORT_ID] or NOTHING}
