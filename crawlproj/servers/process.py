@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ POSTGRES = Kind(
     setting="DATABASE_URL",
     stopping=((SIGINT, 30.0), (SIGQUIT, 5.0), (SIGKILL, 5.0)),  # SIGINT: "fast", with a checkpoint
 )
+
+_REPEAT_SECONDS = 0.5
 
 # The outer shell ends at once, so that the program is nobody's child: no zombie stays in a worker,
 # and its session is its own, so that Ctrl-C in a terminal does not reach it. The inner one writes
@@ -114,13 +117,13 @@ def name_of(pid: int) -> str | None:
 def stop(lock: int, kind: Kind) -> bool:
     """Stop the server that holds *lock*, politely first; say whether it is gone."""
     for signal, seconds in kind.stopping:
-        if not is_held(lock):
-            return True
-        pid = pid_of(lock, kind.program)
-        if pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal)
-        if lock_within(lock, seconds):
-            unlock(lock)
-            return True
-    return not is_held(lock)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            # Again and again: one that has just been started does not listen to signals yet.
+            if (pid := pid_of(lock, kind.program)) is not None and is_held(lock):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal)
+            if lock_within(lock, _REPEAT_SECONDS):
+                unlock(lock)
+                return True
+    return False

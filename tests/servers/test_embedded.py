@@ -25,21 +25,21 @@ from tests.servers.support import GRACE, ROOT, User, pid, pids, recall, remember
 ALL = {"valkey", "postgres", "watchdog"}
 
 
-def test_servers_live_as_long_as_their_users_and_data_longer(home):
+def test_servers_live_as_long_as_their_users_and_data_longer(new_home):
     """The second process joins, the first may be killed; after the last nothing runs, nothing is lost."""
-    first = User(home)
+    first = User(new_home)
     addresses = first.joined()
-    second = User(home)
+    second = User(new_home)
     assert second.joined() == addresses
     remember(*addresses, "kept")
-    servers = pids(home)
+    servers = pids(new_home)
     first.kill()
     time.sleep(GRACE + 0.5)
-    assert pids(home) == servers
-    assert running(home) == ALL
+    assert pids(new_home) == servers
+    assert running(new_home) == ALL
     second.kill()
-    until(lambda: not running(home), GRACE + 3)
-    assert recall(*User(home).joined()) == ("kept", "kept")
+    until(lambda: not running(new_home), GRACE + 3)
+    assert recall(*User(new_home).joined()) == ("kept", "kept")
 
 
 def test_orderly_end_stops_them_too_whatever_children_are_left(home):
@@ -67,11 +67,11 @@ def test_next_command_finds_them_running(home):
     assert pids(home) == servers
 
 
-def test_many_that_start_at_once_share_one_set(home):
+def test_many_that_start_at_once_share_one_set(new_home):
     """However many processes come first, one starts the servers."""
-    users = [User(home) for _ in range(5)]
+    users = [User(new_home) for _ in range(5)]
     assert len({tuple(user.joined()) for user in users}) == 1
-    running_there = {"valkey-server": home / "valkey", "postgres": home / "postgres" / "data"}
+    running_there = {"valkey-server": new_home / "valkey", "postgres": new_home / "postgres" / "data"}
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -84,12 +84,12 @@ def test_many_that_start_at_once_share_one_set(home):
         user.kill()
 
 
-def test_only_what_is_asked_for_is_started(home):
+def test_only_what_is_asked_for_is_started(new_home):
     """With DATABASE_URL set there is no embedded PostgreSQL."""
-    joined = join(home, postgres=False)
+    joined = join(new_home, postgres=False)
     assert joined.database_url is None
-    assert running(home) == {"valkey", "watchdog"}
-    assert not (home / "postgres").exists()
+    assert running(new_home) == {"valkey", "watchdog"}
+    assert not (new_home / "postgres").exists()
 
 
 def test_interrupt_from_the_terminal_reaches_the_worker_alone(home):
@@ -145,13 +145,13 @@ def test_deleted_home_stops_its_servers_and_the_new_one_has_its_own(home):
     connect_database(fresh.database_url).close()
 
 
-def test_killed_first_start_leaves_nothing_half_done(home):
+def test_killed_first_start_leaves_nothing_half_done(new_home):
     """SIGKILL while PostgreSQL's data is being made: the next start makes it anew."""
-    user = User(home)
-    until((home / "postgres" / "data.new").exists)
+    user = User(new_home)
+    until((new_home / "postgres" / "data.new").exists)
     user.kill()
-    assert not (home / "postgres" / "data").exists()
-    with connect_database(join(home).database_url) as connection:
+    assert not (new_home / "postgres" / "data").exists()
+    with connect_database(join(new_home).database_url) as connection:
         assert connection.execute("select current_database()").fetchone() == ("crawlproj",)
 
 
@@ -185,11 +185,11 @@ def test_folder_that_cannot_be_made_is_named(folder):
         join(folder / "file" / "home")
 
 
-def test_watchdog_that_cannot_start_is_named(home, monkeypatch):
+def test_watchdog_that_cannot_start_is_named(new_home, monkeypatch):
     """Servers that nobody would stop are not left behind in silence."""
     monkeypatch.setattr(embedded, "_WATCHDOG", "raise SystemExit('no luck')")
     with pytest.raises(ServerUnreachable, match=r"the watchdog did not start: no luck"):
-        join(home, postgres=False)
+        join(new_home, postgres=False)
 
 
 @pytest.mark.parametrize("server", [Valkey, Postgres])
@@ -202,8 +202,8 @@ def test_missing_package_is_named(home, server, monkeypatch):
     assert pid(home, server.kind) is None
 
 
-def test_home_is_kept_out_of_version_control_and_away_from_others(home):
+def test_home_is_kept_out_of_version_control_and_away_from_others(new_home):
     """The folder ignores itself, and only its owner enters it."""
-    join(home, postgres=False)
-    assert (home / ".gitignore").read_text() == "*\n"
-    assert home.stat().st_mode & 0o077 == 0
+    join(new_home, postgres=False)
+    assert (new_home / ".gitignore").read_text() == "*\n"
+    assert new_home.stat().st_mode & 0o077 == 0

@@ -19,9 +19,9 @@ from tests.servers.support import as_nobody, pid, until
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for other accounts")
 
 
-def test_it_is_durable_modest_and_listens_to_its_owner_alone(home):
+def test_it_is_durable_modest_and_listens_to_its_owner_alone(new_home):
     """Safe settings, UTF-8, UTC, no TCP, and files that nobody else reads."""
-    with connect_database(join(home, valkey=False).database_url) as connection:
+    with connect_database(join(new_home, valkey=False).database_url) as connection:
         wanted = {
             "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "listen_addresses": "",
             "shared_buffers": "64MB", "server_encoding": "UTF8", "unix_socket_permissions": "0700",
@@ -31,23 +31,23 @@ def test_it_is_durable_modest_and_listens_to_its_owner_alone(home):
         zone = "select reset_val from pg_settings where name = 'TimeZone'"
         assert connection.execute(zone).fetchone() == ("UTC",)
         assert connection.execute("select current_database()").fetchone() == ("crawlproj",)
-    server = Postgres(home)
+    server = Postgres(new_home)
     assert stat.S_IMODE(server.socket.stat().st_mode) == 0o700
     for folder in (server.socket.parent, server.folder, server.data):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @needs_root
-def test_no_other_account_gets_in_and_folders_on_the_way_stay_closed(home):
+def test_no_other_account_gets_in_and_folders_on_the_way_stay_closed(new_home):
     """Root's PostgreSQL runs as its own account: that one passes through, and nobody else."""
-    home.parent.chmod(0o700)
-    join(home, valkey=False)
-    for folder in (home.parent, home):
+    new_home.parent.chmod(0o700)
+    join(new_home, valkey=False)
+    for folder in (new_home.parent, new_home):
         assert folder.stat().st_mode & 0o007 == 0
         assert as_nobody("/bin/sh", "-c", f"cd {folder}") != 0
-    server = Postgres(home)
-    home.parent.chmod(0o755)
-    home.chmod(0o755)  # even then
+    server = Postgres(new_home)
+    new_home.parent.chmod(0o755)
+    new_home.chmod(0o755)  # even then
     assert as_nobody("/bin/sh", "-c", f"cd {server.socket.parent}") != 0
 
 
