@@ -14,6 +14,7 @@ import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -115,4 +116,6 @@ def _database(postgres_url: str, template: str = "template0") -> Iterator[str]:
 
 
 def _url_of(postgres_url: str, database: str) -> str:
-    return make_conninfo(postgres_url, dbname=database)
+    if "://" not in postgres_url:
+        return make_conninfo(postgres_url, dbname=database)
+    return urlsplit(postgres_url)._replace(path=f"/{database}").geturl()
