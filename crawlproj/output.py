@@ -52,6 +52,7 @@ class Column:
     show: Callable[[Any], str] | None = None
     right: bool = False
     flexible: bool = False  #: takes what width is left, and is cut first
+    keep_end: bool = False  #: cut in the middle: URLs of one site begin alike
 
 
 class Output:
@@ -110,7 +111,8 @@ class Output:
             return 0
         screen = console()
         table = bare_table()
-        for column, width in zip(columns, _widths(columns, cells, screen.width), strict=True):
+        widths = _widths(columns, cells, screen.width)
+        for column, width in zip(columns, widths, strict=True):
             table.add_column(
                 column.title,
                 justify="right" if column.right else "left",
@@ -120,7 +122,8 @@ class Output:
                 header_style="dim",
             )
         for row in cells:
-            table.add_row(*map(styled, row))
+            parts = zip(columns, row, widths, strict=True)
+            table.add_row(*(styled(middle(cell, w) if c.keep_end else cell) for c, cell, w in parts))
         screen.print(table)
         return len(cells)
 
@@ -144,6 +147,14 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], total: in
         widths[place] -= 1
         lacking -= 1
     return widths
+
+
+def middle(text: str, width: int) -> str:
+    """Return *text* with its middle left out, if it is wider than *width*."""
+    if len(text) <= width:
+        return text
+    head = width // 2
+    return f"{text[:head]}…{text[len(text) - (width - head - 1) :]}"
 
 
 def console(*, stderr: bool = False) -> Console:

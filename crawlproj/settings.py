@@ -96,7 +96,9 @@ EXTENSIONS = {
     "extensions.lifecycle.LifecycleExtension": 10,
     "extensions.early_stop.EarlyStopExtension": 20,
     "extensions.progress.ProgressExtension": 30,
+    "scrapy.extensions.logstats.LogStats": None,  # progress says the same and more, as often
 }
+PROGRESS_ENABLED = True  # False: no live line, no line a minute
 
 # --- Scrapy's own, where its default does not fit ---------------------------------------------
 

@@ -59,3 +59,9 @@ def test_narrow_terminals_cut_what_may_be_cut():
     assert output._widths(columns, rows, 50) == [7, 41]
     assert output._widths(columns, rows, 5) == [7, 8]
     assert output._widths(columns, [["1", "x"]], 50) == [1, 3]
+
+
+def test_middle():
+    """Both ends of a URL stay: the site and what tells its pages apart."""
+    assert output.middle("http://h/" + "x" * 20 + "/end", 13) == "http:/…xx/end"
+    assert output.middle("short", 5) == "short"

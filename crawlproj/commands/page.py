@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
-from crawlproj.commands.pages import FIELDS
+from crawlproj.commands.pages import FIELDS, SHORT_ID
 from crawlproj.exceptions import BadArgument, NotFound, WrongUsage
 from crawlproj.output import Output, ago, duration, harmless, moment, number, one_line, size
 
@@ -32,7 +32,6 @@ _MORE = (
     "next_fetch_at",
 )
 _SEVERAL = 20
-_SHORT = 12
 _ID_DIGITS = 32
 
 
@@ -114,7 +113,7 @@ async def _absence(addresses: Addresses, connection: Connection[Any], word: str,
     run, wire = find_crawl(connection, crawl), normalise(word)
     async with cli.open_frontier(addresses, run.frontier) as frontier:
         why = await why_absent(connection, run, wire, host_key(wire), frontier)
-    return f"{wire} was never fetched by crawl {run.name}: {why}"
+    return f"{wire} was never fetched by crawl {run.name!r}: {why}"
 
 
 def _content(connection: Connection[Any], page: Mapping[str, Any]) -> Content:
@@ -217,7 +216,7 @@ def _stored(page: Mapping[str, Any], objects: Sequence[Mapping[str, Any]]) -> It
     for each in objects:
         mark = "content" if each["object_id"] == page["content_id"] else "older content"
         words = [
-            each["object_id"][:_SHORT],
+            each["object_id"][:SHORT_ID],
             each["fetch_status"],
             *([each["title"]] if each["title"] else []),
             *([each["content_type"]] if each["content_type"] else []),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 FOR_A_SCREEN = 100
-SHORT_ID = 12  #: digits; unique among more pages than a crawl has
+SHORT_ID = 10  #: digits; among a million pages one in a million shares them with another
 
 #: What --json prints, in this order.
 FIELDS = (
@@ -33,11 +33,11 @@ FIELDS = (
 )
 COLUMNS = (
     Column(title="id", key="id"),
-    Column(title="url", key="url", flexible=True),
+    Column(title="url", key="url", flexible=True, keep_end=True),
     Column(title="http", key="http_status", right=True),
-    Column(title="fetch_status", key="fetch_status"),
-    Column(title="schedule_status", key="schedule_status"),
-    Column(title="attempts", key="attempts", right=True),
+    Column(title="fetch", key="fetch_status"),
+    Column(title="schedule", key="schedule_status"),
+    Column(title="tries", key="attempts", right=True),
     Column(title="reason", key="reason"),
 )
 _STATUSES = tuple(dict.fromkeys([*map(str, FetchStatus), *map(str, ScheduleStatus)]))

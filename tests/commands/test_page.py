@@ -133,7 +133,7 @@ def test_why_never_fetched(scrapy_here, add_crawl, add_page, add_content, url, w
     done = scrapy_here("page", url)
     assert (done.code, done.out) == (3, "")
     assert done.err.count("\n") == 1
-    assert "was never fetched by crawl a" in done.err
+    assert "was never fetched by crawl 'a'" in done.err
     assert why in done.err
 
 
