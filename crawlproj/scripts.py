@@ -85,7 +85,7 @@ class Scripts:
         self._waiting: list[_Call] = []
         self._batch: list[_Call] = []  #: under way
         self._refused: list[_Call] = []  #: by a server that answers; the others do not wait for them
-        self._missing: dict[str, Script] = {}  #: to be loaded ahead of the next batch
+        self._loaded: set[str] = set()  #: what the server should know
         self._sender: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._retry_pause = FIRST_PAUSE
@@ -155,30 +155,32 @@ class Scripts:
             self._batch = []
 
     async def _exchange(self) -> list[Any]:
-        """Send the batch and return the replies, errors among them."""
+        """Send the batch, and ahead of it the scripts that are new; return the replies, errors among them."""
+        new = {call.script.sha: call.script for call in self._batch if call.script.sha not in self._loaded}
+        packed = [_pack("SCRIPT", "LOAD", each.text) for each in new.values()]
+        packed += [call.packed for call in self._batch]
+        replies: list[Any] = []
         connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         try:
-            loads = [_pack("SCRIPT", "LOAD", each.text) for each in self._missing.values()]
-            await connection.send_packed_command([*loads, *(call.packed for call in self._batch)])
-            replies = []
-            for _ in range(len(loads) + len(self._batch)):
+            await connection.send_packed_command(packed)
+            while len(replies) < len(packed):
                 try:
                     replies.append(await connection.read_response())
                 except errors.ResponseError as exc:
                     replies.append(exc)
         finally:
             await self._pool.release(connection)
-        self._missing.clear()
-        for refused in replies[: len(loads)]:
-            if isinstance(refused, Exception):
-                raise refused  # else they would be found missing again, and again
-        return replies[len(loads) :]
+        for sha, reply in zip(new, replies, strict=False):
+            if isinstance(reply, Exception):
+                raise reply  # else it would be found missing again, and again
+            self._loaded.add(sha)
+        return replies[len(new) :]
 
     def _hand_out(self, replies: list[Any]) -> None:
         again: list[_Call] = []
         for call, reply in zip(self._batch, replies, strict=True):
             if isinstance(reply, errors.NoScriptError):
-                self._missing[call.script.sha] = call.script
+                self._loaded.discard(call.script.sha)
                 again.append(call)
             elif _refuses_for_now(reply):
                 self._hold_back(call, reply)

@@ -1,0 +1,56 @@
+"""A Redis or Valkey that a test may stop, kill and fill."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import redis
+
+from crawlproj.connections import open_redis_sync
+
+
+class OwnRedis:
+    """A server in *folder* that keeps what it was told in an append-only file.
+
+    It runs the program of the server at *like*.
+    """
+
+    def __init__(self, folder: Path, like: str) -> None:
+        client = open_redis_sync(like)
+        self._program = client.info("server")["executable"]
+        client.close()
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"unix://{folder}/r.sock"
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, and return when it answers."""
+        self._process = subprocess.Popen(
+            [self._program, "--port", "0", "--unixsocket", f"{self._folder}/r.sock"]
+            + ["--save", "", "--appendonly", "yes", "--dir", str(self._folder)],
+            stdout=subprocess.DEVNULL,
+        )
+        while wait:
+            with suppress(redis.RedisError), open_redis_sync(self.url) as client:
+                client.ping()
+                break
+
+    def kill(self) -> None:
+        """Take it away without a chance to say goodbye."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+    def freeze(self) -> None:
+        """Let it accept connections and answer nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
