@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -153,11 +153,14 @@ def connect_database(url: str, *, name: str = "command") -> Connection[TupleRow]
     It is in autocommit mode: what belongs together goes into `with connection.transaction()`.
     """
     conninfo = _conninfo(url, name)
-    try:
-        connection = psycopg.connect(conninfo, autocommit=True)
-        connection.execute("set timezone to 'UTC'")
-    except psycopg.Error as error:
-        raise ServerUnreachable("PostgreSQL", redact(url), what_it_says(error, url)) from None
+    with ExitStack() as stack:
+        try:
+            connection = psycopg.connect(conninfo, autocommit=True)
+            stack.callback(connection.close)
+            connection.execute("set timezone to 'UTC'")
+        except psycopg.Error as error:
+            raise ServerUnreachable("PostgreSQL", redact(url), what_it_says(error, url)) from None
+        stack.pop_all()
     return connection
 
 
@@ -190,6 +193,9 @@ class Database:
                     if self._is_lost(error):
                         await self._outage(error, breaks)
                         breaks += 1
+                    elif error.sqlstate in _LOST_STATEMENTS and self._prepare_threshold is not None:
+                        self._prepare_threshold = None
+                        await self._drop()
                     elif error.sqlstate in _CONFLICTS and conflicts < MAX_CONFLICTS:
                         conflicts += 1
                     else:
@@ -238,9 +244,6 @@ class Database:
 
     def _is_lost(self, error: psycopg.Error) -> bool:
         """Whether the session is gone, so that a new one may do better."""
-        if error.sqlstate in _LOST_STATEMENTS and self._prepare_threshold is not None:
-            self._prepare_threshold = None
-            return True
         if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return False
         if self._connection is None or self._connection.closed:
