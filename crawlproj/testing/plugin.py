@@ -2,13 +2,21 @@
 
 Name it in the `conftest.py` beside the tests: `pytest_plugins = ["crawlproj.testing.plugin"]`.
 
-    def test_shop(site, crawl, spider_source):
+    def test_a_saved_page(spider, saved_page, parse):
+        shop = spider("shop")
+        found = parse(shop.parse_item, saved_page("pages/item.html", "https://shop.example/item/1"))
+        assert found.items == [{"title": "One"}]
+
+    def test_a_whole_crawl(site, crawl):
         site.add("/list", '<a class="item" href="/item/1">One</a>')
-        result = crawl("shop", seeds=site.url + "/list")
-        assert [item["title"] for item in result.items] == ["One"]
+        result = crawl("shop", start=site.url + "/list")
+        assert result.page("/item/1")["fetch_status"] == "failed"
 
 | fixture         | what it is                                                                  |
 |-----------------|-----------------------------------------------------------------------------|
+| `spider`        | a spider of the project, by name or class, with arguments and a crawler     |
+| `saved_page`    | the response that a file beside the test would have been                    |
+| `parse`         | calls a callback with a response: `.items .requests .urls`                  |
 | `site`          | a web site on loopback: `add(path, body, …)`, `url`, `host(2)`, `hits`      |
 | `demo_site`     | the built-in site                                                           |
 | `crawl`         | runs a real `scrapy crawl` to its end: `.pages .items .status .notes .hits` |
@@ -32,11 +40,14 @@ import pytest
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from crawlproj.demo import DemoSite, LoopThread
-from crawlproj.testing import project
+from crawlproj.testing import offline, project
 from crawlproj.testing.site import Hits, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from scrapy import Spider
+    from scrapy.http import HtmlResponse, Response
 
 pytest_plugins = ["crawlproj.testing.servers"]
 
@@ -59,6 +70,32 @@ def server_thread() -> Iterator[LoopThread]:
     """The thread in which the sites of all tests are served."""
     with LoopThread() as thread:
         yield thread
+
+
+@pytest.fixture
+def spider() -> Callable[..., Spider]:
+    """Make a spider that does not run: `spider("shop", seeds="…")`."""
+    return offline.make_spider
+
+
+@pytest.fixture
+def saved_page(request: pytest.FixtureRequest) -> Callable[..., HtmlResponse]:
+    """Make a response of a file, whose name is relative to the folder of the test."""
+
+    def load(file: str, url: str, **given: Any) -> HtmlResponse:
+        return offline.page_from(request.path.parent / file, url, **given)
+
+    return load
+
+
+@pytest.fixture
+def parse(server_thread: LoopThread) -> Callable[[Callable[..., Any], Response], offline.Parsed]:
+    """Call a callback and sort what it yields; it may be async, and so may the test."""
+
+    def call(callback: Callable[..., Any], response: Response) -> offline.Parsed:
+        return server_thread.run(offline.parsed(callback, response))
+
+    return call
 
 
 @pytest.fixture
