@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from psycopg import errors
+from psycopg.rows import scalar_row
 
 from crawlproj.exceptions import SchemaMismatch
 
@@ -65,8 +66,8 @@ def migrate(conn: Connection[Any]) -> list[str]:
 def check(conn: Connection[Any]) -> tuple[int, int]:
     """Return the number of the schema that the database has, and of the one this code wants."""
     try:
-        with conn.transaction():
-            have = max((number for (number,) in conn.execute("SELECT number FROM schema_version")), default=0)
+        with conn.transaction(), conn.cursor(row_factory=scalar_row) as cursor:
+            have = max(cursor.execute("SELECT number FROM schema_version"), default=0)
     except errors.UndefinedTable:
         have = 0
     return have, migrations()[-1].number

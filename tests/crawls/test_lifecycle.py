@@ -179,11 +179,12 @@ async def test_renewal_does_not_shorten_what_others_hold(database, sql):
     assert seconds_until_due(sql) > 500
 
 
-async def test_same_worker_name_twice(database):
+async def test_same_worker_name_twice(database, sql):
     """A second process of the same name takes the lease over; the first learns it at its renewal."""
     first = await claim(database)
     second = await claim(database)
-    assert not await renew(database, first)
+    assert not await renew(database, first, seconds=600)
+    assert seconds_until_due(sql) <= 60
     assert await renew(database, second)
     await lifecycle.release(database, first, "w1")
     assert await renew(database, second)

@@ -44,7 +44,7 @@ WITH input AS MATERIALIZED (
     ON CONFLICT DO NOTHING
 ), bodies AS (
     INSERT INTO body (body_hash, size, data)
-    SELECT DISTINCT ON (body_hash) body_hash, body_size, body
+    SELECT body_hash, body_size, body
     FROM input WHERE body IS NOT NULL ORDER BY body_hash
     ON CONFLICT DO NOTHING
 ), objects AS (
