@@ -119,7 +119,7 @@ class FrontierScheduler(BaseScheduler):
     def next_request(self) -> Request | None:
         """Return a request that is due, if one has been fetched ahead and there is room for it."""
         self._starved = True
-        if self._worker.stopping or not self._asked:
+        if self._worker.stopping or self._worker.draining or not self._asked:
             return None
         if len(self._crawler.engine.downloader.active) >= self._config.max_concurrent_count:
             return None
@@ -127,8 +127,6 @@ class FrontierScheduler(BaseScheduler):
             return self._again.popleft()
         if len(self._ready) * 2 <= self._config.max_concurrent_count:
             self._wanted.set()
-        if self._worker.frontier.figures.stop:
-            return None
         while self._ready:
             request = self._issue(*self._ready.popleft())
             if request is not None:
@@ -222,14 +220,16 @@ class FrontierScheduler(BaseScheduler):
         worker, frontier = self._worker, self._worker.frontier
         while True:
             self._wanted.clear()
-            want = self._config.max_concurrent_count - len(self._ready)
+            want = 0 if worker.draining else self._config.max_concurrent_count - len(self._ready)
             granted = await frontier.next(worker.id, want, self._config.lease_seconds)
             self._asked = True
             if granted.grants:
                 await self._accept(granted.grants)
             if (self._ready or self._again or frontier.figures.idle) and self._starved:
                 self._crawler.engine.crawl(WAKE)
-            if frontier.figures.stop and self._ready:
+            if frontier.figures.stop:
+                worker.draining = True
+            if worker.draining and self._ready:
                 await self._give_back()
             pause = POLL_SECONDS if granted.wait_ms is None else min(granted.wait_ms / 1000, POLL_SECONDS)
             with contextlib.suppress(TimeoutError):
@@ -275,7 +275,7 @@ class FrontierScheduler(BaseScheduler):
         )
         self._worker.visits[lease.token] = visit
         request.meta["lease"] = lease
-        if validators:
+        if validators and lease.attempts == 0:  # a 304 that could not be used is asked for again without
             request.meta["validators"] = validators
         assert self._worker.pages is not None
         request.errback = partial(self._worker.pages.failed, request.errback)

@@ -39,7 +39,6 @@ class EarlyStopExtension:
         )
         self._began = 0.0  #: on the monotonic clock, when the run started
         self._look: asyncio.Task[None] | None = None
-        self._stopped = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -66,11 +65,8 @@ class EarlyStopExtension:
 
     def check(self) -> None:
         """Stop if a limit has been reached."""
-        if self._stopped:
-            return
         figures = self._worker.frontier.figures
-        if figures.stop:
-            self._stopped = True
+        if self._worker.draining or figures.stop:
             return
         note = exceeded(
             self._limits,
@@ -80,7 +76,7 @@ class EarlyStopExtension:
             waiting=figures.queued > 0,
         )
         if note is not None:
-            self._stopped = True
+            self._worker.draining = True
             self._worker.spawn(self._stop(note))
 
     async def _stop(self, note: StopNote) -> None:

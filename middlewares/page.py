@@ -233,16 +233,11 @@ class PageMiddleware:
             self._crawler.stats.inc_value("page/callback_errors")
 
     def _answered(self, visit: Visit, response: Response) -> PageObject:
-        headers = tuple(
-            (name.decode("latin-1"), value.decode("latin-1"))
-            for name, values in response.headers.items()
-            for value in values
-        )
         content_type = response.headers.get("Content-Type")
         return self._page(
             visit,
             http_status=response.status,
-            headers=headers,
+            headers=_headers(response),
             body=response.body,
             content_type=content_type.decode("latin-1") if content_type else None,
             text=visit.text,
@@ -252,7 +247,7 @@ class PageMiddleware:
         if isinstance(error, Disregarded):
             return self._page(visit, disregarded=error.reason)
         if isinstance(error, NotModified):
-            return self._page(visit, http_status=304)
+            return self._page(visit, http_status=304, headers=_headers(error.response))
         if isinstance(error, RetryLater):
             return self._page(
                 visit,
@@ -328,3 +323,11 @@ class PageMiddleware:
     def _visit_of(self, request: Request) -> Visit | None:
         lease = request.meta.get("lease")
         return self._worker.visits.get(lease.token) if isinstance(lease, Lease) else None
+
+
+def _headers(response: Response) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, values in response.headers.items()
+        for value in values
+    )

@@ -48,9 +48,11 @@ def attempt_of(page: PageObject, max_attempts: int) -> Attempt:
         disregarded=page.disregarded,
         redirected=page.redirect_to is not None,
         main_text_length=None if page.text is None or page.text.main is None else len(page.text.main),
+        is_shell=page.text is not None and page.text.is_shell,
         body_size=len(page.body),
         sent_validators=page.sent_validators,
         has_stored_content=page.has_content,
         attempts=page.lease.attempts,
         max_attempts=max_attempts,
+        final=page.final,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from itemadapter import ItemAdapter
@@ -84,10 +85,10 @@ def _results(page: PageObject) -> Iterator[int]:
     if page.final and page.disregarded is None and page.redirect_to is None:
         yield fingerprint(page.canonical_url)
     for number, item in enumerate(page.items):
-        adapter = ItemAdapter(item)
-        url = adapter.get("url")
-        try:
-            yield fingerprint(canonical(normalise(url)))
-        except (BadUrl, AttributeError):
-            # An item without a URL of its own is a result all the same, the same one when fetched again.
-            yield fingerprint(f"{page.canonical_url} item {number}")
+        # An item without a URL of its own is a result all the same, and the same one when fetched again.
+        name = f"{page.canonical_url} item {number}"
+        url = ItemAdapter(item).get("url")
+        if isinstance(url, str):
+            with suppress(BadUrl):
+                name = canonical(normalise(url))
+        yield fingerprint(name)

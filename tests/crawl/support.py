@@ -1,0 +1,46 @@
+"""What the tests of whole crawls share."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from redis import Redis
+
+    from crawlproj.testing.project import Project
+
+WORDS = "<main><p>" + "Some words that anybody can read, quite a few of them. " * 5 + "</p></main>"
+
+
+def linking(*paths: str) -> str:
+    """Return a page with text and links."""
+    return f"<html><body>{WORDS}{''.join(f'<a href={path!r}>x</a>' for path in paths)}</body></html>"
+
+
+def status(scrapy: Project, name: str) -> dict[str, Any]:
+    """Return what `scrapy status` says of a crawl."""
+    (found,) = scrapy("status", name, "--json").json
+    return dict(found)
+
+
+def figures(redis: Redis) -> dict[str, int]:
+    """Return the counters of the one frontier there is."""
+    (key,) = redis.scan_iter("frontier:*:ctr")
+    return {name.decode(): int(value) for name, value in redis.hgetall(key).items()}
+
+
+def bomb() -> bytes:
+    """Return a few KB that expand to 50 MB."""
+    return gzip.compress(bytes(50_000_000))
+
+
+def poll(condition: Callable[[], object], seconds: float = 15) -> object:
+    """Return the first truth of *condition*, or the last falsehood."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
