@@ -6,7 +6,6 @@ import contextlib
 import logging
 import shlex
 import sys
-import time
 import warnings
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -24,12 +23,12 @@ from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
 from crawlproj.crawls import rows
 from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused, WrongUsage
-from crawlproj.progress import Ending, LiveLine
+from crawlproj.progress import Ending, LiveLine, figures_of
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from psycopg import Connection
     from scrapy import Spider
@@ -69,19 +68,19 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     """Crawl until the run is over or a signal comes; return the exit code."""
     spidercls, config = check(settings, name, arguments)
     _check_reactor(settings)
-    addresses = _servers(config, spidercls.name)
+    with _said(settings, f"{name}   starting"):
+        addresses = _servers(config, spidercls.name)
     # Everything that reads settings finds the servers there, scrapy-redis included.
     settings.set("REDIS_URL", addresses.redis_url, "cmdline")
     settings.set("DATABASE_URL", addresses.database_url, "cmdline")
     _quieten(settings)
-    began = time.monotonic()
     process = AsyncCrawlerProcess(settings)
     _warn_of_misspelt(settings, spidercls)
     crawler = process.create_crawler(spidercls)
     task = process.crawl(crawler, **arguments)
     process.start()
     code = _exit_code(task, crawler)
-    _end(crawler, addresses, seconds=time.monotonic() - began)
+    _end(crawler, addresses)
     return code
 
 
@@ -147,6 +146,19 @@ def _check_name(connection: Connection[Any], name: str, spider: str, *, join: bo
         raise Refused(f"crawl {name!r} is paused: `scrapy resume {shlex.quote(name)}` lets it go on")
 
 
+@contextlib.contextmanager
+def _said(settings: BaseSettings, text: str) -> Iterator[None]:
+    """Show *text* meanwhile: the embedded servers take a few seconds the first time."""
+    live = LiveLine() if _for_people(settings) else None
+    if live:
+        live.show(text)
+    try:
+        yield
+    finally:
+        if live:
+            live.end()
+
+
 def _quieten(settings: Settings) -> None:
     """Leave a terminal to the live line and to warnings, unless the user has asked for more."""
     asked = settings.getpriority("LOG_LEVEL") or 0
@@ -178,8 +190,8 @@ def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:
         logger.critical("The crawl could not start", exc_info=error)
         return 1
     outcome = Worker.of(crawler).outcome
-    if outcome is None:
-        return INTERRUPTED
+    if outcome is None:  # it never came as far as claiming the crawl
+        return INTERRUPTED if crawler.stats.get_value("finish_reason") == "shutdown" else 1
     if outcome.exit_code not in {0, 1, INTERRUPTED}:  # the crawl could not be claimed, and here is why
         _say("crawl", outcome.reason)
     return outcome.exit_code
@@ -193,15 +205,14 @@ def _say(name: str, sentence: str) -> None:
         logger.error("%s", sentence)
 
 
-def _end(crawler: Crawler, addresses: Addresses, *, seconds: float) -> None:
+def _end(crawler: Crawler, addresses: Addresses) -> None:
     """Tell how the run stands now; nobody's crawl fails because this cannot be told."""
     worker = Worker.of(crawler)
-    crawl_row = getattr(worker, "crawl", None)
-    if crawl_row is None:
+    if getattr(worker, "frontier", None) is None:  # it never came as far as claiming the crawl
         return
-    pages = sum(count for status, count in worker.tally.items() if status.startswith("fetch:"))
+    seconds = float(crawler.stats.get_value("elapsed_time_seconds", 0))
     try:
-        ending = _ending(addresses, crawl_row.id, seconds=seconds, pages=pages)
+        ending = _ending(addresses, worker.crawl.id, seconds=seconds, pages=figures_of(worker, 0).pages)
     except (CrawlError, psycopg.Error) as error:
         logger.warning("How the crawl stands cannot be told: %s", error)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 import sys
 from collections import deque
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 WINDOW = 30.0  # seconds the rate is taken over: long enough for slow hosts, short enough to notice
 SETTLED = 5.0  # seconds before a rate means anything
+
+_SECONDS_READ_WELL = 120
 
 _WORDS = {
     FetchStatus.DONE: "done",
@@ -103,7 +106,8 @@ def line(figures: Figures, rate: float | None) -> str:
     if figures.hosts:
         parts.append(f"{number(figures.hosts)} host{'s' if figures.hosts != 1 else ''}")
     if rate and figures.queued:
-        parts.append(f"{duration((figures.queued + figures.leased) / rate)} left")
+        left = math.ceil((figures.queued + figures.leased) / rate)
+        parts.append(f"{f'{left} s' if left < _SECONDS_READ_WELL else duration(left)} left")
     return f"{one_line(figures.name)}   {' │ '.join(parts)}"
 
 

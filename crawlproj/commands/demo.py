@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import threading
 from typing import TYPE_CHECKING
 
 from scrapy.commands import BaseRunSpiderCommand
@@ -44,23 +42,17 @@ class Command(cli.Strict, BaseRunSpiderCommand):
 @contextlib.contextmanager
 def served() -> Iterator[str]:
     """Serve the built-in site from a thread of its own, and yield its address."""
-    from crawlproj.demo import DemoSite  # noqa: PLC0415  # keeps `scrapy` quick to start
-
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="demo-site", daemon=True)
-    thread.start()
+    from crawlproj.demo import DemoSite, LoopThread  # noqa: PLC0415  # keeps `scrapy` quick to start
 
     async def start() -> DemoSite:
         try:
             return await DemoSite(port=PORT).__aenter__()
-        except OSError:  # the port is taken; the pages are new ones then
+        except OSError:  # the port is taken; every page is a new one then
             return await DemoSite().__aenter__()
 
-    site = asyncio.run_coroutine_threadsafe(start(), loop).result()
-    try:
-        yield site.url
-    finally:
-        asyncio.run_coroutine_threadsafe(site.__aexit__(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    with LoopThread() as thread:
+        site = thread.run(start())
+        try:
+            yield site.url
+        finally:
+            thread.run(site.__aexit__())

@@ -4,6 +4,6 @@ SELECT url
   FROM (SELECT url
           FROM page
          WHERE crawl_id = %(crawl_id)s AND fetch_status = 'done'
-         LIMIT 100) AS some
+         LIMIT 100) AS sample
  ORDER BY length(url), url
  LIMIT 1
