@@ -68,8 +68,14 @@ WITH input AS MATERIALIZED (
         text = CASE WHEN o.text = EXCLUDED.text THEN o.text ELSE EXCLUDED.text END
     WHERE (o.crawl_id, o.fetched_at) <= (EXCLUDED.crawl_id, EXCLUDED.fetched_at)
 ), old_items AS (
-    DELETE FROM item USING input
-    WHERE item.crawl_id = %(crawl_id)b::int8 AND item.url_key = input.url_key AND item.n >= input.items
+    -- A plan is kept for long, and begun on an empty table: this form leaves it no way but the index.
+    DELETE FROM item
+    WHERE ctid = ANY (ARRAY(
+        SELECT old.ctid
+        FROM input CROSS JOIN LATERAL (
+            SELECT ctid FROM item
+            WHERE crawl_id = %(crawl_id)b::int8 AND url_key = input.url_key AND n >= input.items
+            OFFSET 0) AS old))
 ), new_items AS (
     INSERT INTO item (crawl_id, url_key, n, data)
     SELECT %(crawl_id)b::int8, url_key, n, data
