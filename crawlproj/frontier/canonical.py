@@ -24,7 +24,8 @@ from crawlproj.exceptions import BadUrl
 MAX_URL_LENGTH = 32_768  # longer than any server takes, and no queue entry grows without bound
 KEY_BYTES = 16
 
-_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+# Not after a `%` that begins no escape itself: resolving `%34` in `%%341` would make one of it.
+_ESCAPE = re.compile(r"(?<!%)(?<!%[0-9a-fA-F])%([0-9a-fA-F]{2})")
 _UNRESERVED = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 )  # RFC 3986, 2.3: the only characters that mean the same with and without an escape
@@ -33,7 +34,7 @@ _UNRESERVED = frozenset(
 def normalise(url: str) -> str:
     """Return the wire form of an absolute URL. Raises BadUrl if it cannot be crawled."""
     try:
-        href = ada_url.normalize_url(url.strip())
+        href = ada_url.normalize_url(url)
     except ValueError:
         raise BadUrl(url, "is no URL") from None
     return _checked(url, href)
@@ -54,7 +55,7 @@ def _checked(given: str, href: str) -> str:
     if len(href) > MAX_URL_LENGTH:
         raise BadUrl(given, f"is longer than {MAX_URL_LENGTH} characters")
     wire = href.partition("#")[0]
-    if not authority(wire).rpartition("@")[2].strip("."):
+    if host_key(wire)[:1] in {"", ":"}:
         raise BadUrl(given, "has no host")
     return wire
 

@@ -6,24 +6,22 @@ An entry is one line, optionally followed by a second one:
     {"c": "parse_item", "m": {…}}      what a plain GET to the spider's `parse` does not have
 
 A plain link so costs its path and two bytes. No pickle: whoever can write to Redis must not be
-able to run code here, so classes are looked up among those already imported, and only request
-and item classes are taken.
+able to run code here, so of classes only those of requests and items are taken, and of these only
+what is loaded anyway.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from itemadapter import ItemAdapter
 from scrapy import Request
 
 from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
 from crawlproj.frontier.canonical import authority, canonical, fingerprint, host_key, normalise, page_key
+from crawlproj.frontier.data import as_data, class_path, from_data, loaded_class
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 # spider passes `meta=response.meta` on.
 FETCH_META = frozenset({"lease", "health_signal", "validators", "download_latency", "depth"})
 
-_KEYS = {  # Request.to_dict() name -> key of the second line
+_KEYS = {  # attribute of a request -> key of the second line
     "callback": "c",
     "errback": "e",
     "headers": "h",
@@ -42,11 +40,12 @@ _KEYS = {  # Request.to_dict() name -> key of the second line
     "meta": "m",
     "encoding": "E",
     "flags": "f",
+    "priority": "p",
     "cb_kwargs": "g",
-    "_class": "C",
 }
 _NAMES = {key: name for name, key in _KEYS.items()}
 _DEFAULTS: dict[str, Any] = {"method": "GET", "body": b"", "encoding": "utf-8"}
+_KNOWN = frozenset(Request.attributes)  # a class of requests may have more
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def encode_link(wire: str, depth: int, tag: str | None = None) -> Entry:
     host = host_key(wire)
     data = _first_line(wire, host, depth)
     if tag is not None:
-        data = f"{data}\n{json.dumps({'t': tag}, ensure_ascii=False)}"
+        data = f"{data}\n{_json({'t': tag})}"
     return Entry(wire, host, fingerprint(name), data, plain=tag is None)
 
 
@@ -125,31 +124,65 @@ def encode_request(
     *drop_slot* is the download slot that Scrapy, not the spider, put into a copied meta.
     """
     wire = normalise(request.url)
-    depth = request.meta.get("depth", 0)
     try:
-        fields = request.to_dict(spider=spider)
-    except ValueError as exc:
-        raise UnserialisableRequest(f"{request} cannot be kept in the frontier: {exc}") from None
-    fields["meta"] = {
-        key: value
-        for key, value in request.meta.items()
-        if key not in FETCH_META and not (key == "download_slot" and value == drop_slot)
-    }
-    extra: dict[str, Any] = {} if request.url == wire else {"w": request.url}
-    for name, key in _KEYS.items():
-        value = fields.get(name)
-        if value and value != _DEFAULTS.get(name):
-            extra[key] = _text(value) if name == "headers" else _as_data(value, name, request)
-    if request.dont_filter:
-        extra["d"] = 1
-    if tag is not None:
-        extra["t"] = tag
+        extra = _extra(request, spider, drop_slot)
+        if request.url != wire:
+            extra["w"] = request.url
+        if tag is not None:
+            extra["t"] = tag
+        second_line = f"\n{_json(extra)}" if extra else ""
+    except (ValueError, RecursionError) as exc:
+        raise UnserialisableRequest(f"{request!s:.160} cannot be kept in the frontier: {exc}") from None
     host = host_key(wire)
-    data = _first_line(wire, host, depth if isinstance(depth, int) and depth > 0 else 0)
-    if extra:
-        data = f"{data}\n{json.dumps(extra, ensure_ascii=False, separators=(',', ':'))}"
+    depth = request.meta.get("depth", 0)
+    data = _first_line(wire, host, depth if isinstance(depth, int) and depth > 0 else 0) + second_line
     number = fingerprint(canonical(wire), request.method, request.body)
     return Entry(wire, host, number, data, request.priority, forced, head)
+
+
+def _extra(request: Request, spider: Spider, drop_slot: str | None) -> dict[str, Any]:
+    """Return what a request has beyond a URL. Raises ValueError for what is no data."""
+    extra: dict[str, Any] = {}
+    for name, key in _KEYS.items():
+        value = getattr(request, name)
+        if name == "meta":
+            value = {
+                key: each
+                for key, each in value.items()
+                if key not in FETCH_META and not (key == "download_slot" and each == drop_slot)
+            }
+        if not value or value == _DEFAULTS.get(name):
+            continue
+        if callable(value):
+            extra[key] = _method_name(spider, value)
+        else:
+            extra[key] = _text(value) if name == "headers" else as_data(value, name)
+    if type(request) is not Request:
+        extra["C"] = class_path(type(request), Request)
+        own = {name: getattr(request, name) for name in request.attributes if name not in _KNOWN}
+        if any(value not in (None, {}) for value in own.values()):
+            extra["x"] = {name: as_data(value, name) for name, value in own.items()}
+    if request.dont_filter:
+        extra["d"] = 1
+    return extra
+
+
+def _method_name(spider: Spider, method: Any) -> str:
+    name: str = getattr(method, "__name__", "")
+    if getattr(spider, name, None) == method:
+        return name
+    # Under another name, or none of its: Scrapy looks through all of them, which takes its time.
+    found = Request("http://e.test", callback=method).to_dict(spider=spider)["callback"]
+    return str(found)
+
+
+def _json(extra: dict[str, Any]) -> str:
+    text = json.dumps(extra, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which only the longer spelling can carry
+        return json.dumps(extra, separators=(",", ":"))
+    return text
 
 
 def _first_line(wire: str, host: str, depth: int) -> str:
@@ -166,12 +199,14 @@ def decode(host: str, data: bytes) -> Stored:
         extra = json.loads(rest) if rest else {}
         wire, depth = _read_first_line(line, host)
         url = str(extra.get("w", wire))
-        if normalise(url) != wire:
-            raise ValueError("two URLs")
+        if normalise(url) != wire or host_key(wire) != host:
+            raise ValueError("another URL or host")
         tag = extra.get("t")
+        if not isinstance(tag, str | None):
+            raise TypeError("no tag")
         stored = Stored(url=url, wire=wire, depth=depth, tag=tag, extra=extra)
         stored.body  # noqa: B018  # a body that cannot be read is found here, not later
-    except (ValueError, TypeError, LookupError, AttributeError, BadUrl) as exc:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, BadUrl) as exc:
         shown = data[:80].decode("utf-8", "replace")
         raise UndecodableEntry(f"queue entry {shown!r} of {host} cannot be read: {exc}") from None
     return stored
@@ -195,20 +230,23 @@ def to_request(stored: Stored, spider: Spider) -> Request:
     meta: dict[str, Any] = {"depth": stored.depth}
     if not stored.extra:
         return Request(stored.url, meta=meta)
+    extra = stored.extra
     try:
-        fields = {
-            _NAMES[key]: _bytes(value) if key == "h" else _from_data(value)
-            for key, value in stored.extra.items()
+        fields: dict[str, Any] = {
+            _NAMES[key]: _bytes(value) if key == "h" else from_data(value)
+            for key, value in extra.items()
             if key in _NAMES
         }
-        cls = _imported(fields.pop("_class", None), Request)
         for name in ("callback", "errback"):
             if name in fields:
                 fields[name] = getattr(spider, fields[name])
         fields["meta"] = {**fields.get("meta", {}), **meta}
-        return cls(stored.url, dont_filter=bool(stored.extra.get("d")), **fields)  # type: ignore[no-any-return]
-    except (ValueError, TypeError, LookupError, AttributeError) as exc:
+        cls = loaded_class(extra["C"], Request) if "C" in extra else Request
+        own = from_data(extra.get("x", {}))
+        request: Request = cls(stored.url, dont_filter=bool(extra.get("d")), **fields, **own)
+    except Exception as exc:  # noqa: BLE001  # a class of anybody's reads what anybody may have written
         raise UndecodableEntry(f"queue entry of {stored.url[:120]} cannot be used: {exc}") from None
+    return request
 
 
 def _text(headers: dict[bytes, list[bytes]]) -> dict[str, list[str]]:
@@ -223,75 +261,3 @@ def _bytes(headers: dict[str, list[str]]) -> dict[bytes, list[bytes]]:
         name.encode("latin-1"): [value.encode("latin-1") for value in values]
         for name, values in headers.items()
     }
-
-
-def _imported(path: str | None, base: type) -> Any:
-    """Return a class by its dotted path, without importing anything for it."""
-    if path is None:
-        return base
-    module, _, name = path.rpartition(".")
-    found = getattr(sys.modules.get(module), name, None)
-    if isinstance(found, type) and (
-        issubclass(found, base) if base is not object else ItemAdapter.is_item_class(found)
-    ):
-        return found
-    raise ValueError(f"{path} is not loaded, or no class of this kind")
-
-
-def _as_data(value: Any, where: str, request: Request) -> Any:
-    """Return *value* in JSON's types; what JSON has not is tagged with a `$` key."""
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if isinstance(value, bytes):
-        return {"$b": b64encode(value).decode()}
-    if isinstance(value, list):
-        return [_as_data(each, where, request) for each in value]
-    if isinstance(value, (tuple, set, frozenset)):
-        tag = {tuple: "$t", set: "$s", frozenset: "$z"}.get(type(value))
-        if tag is not None:
-            return {tag: [_as_data(each, where, request) for each in value]}
-    if type(value) is dict:
-        pairs = [
-            (_as_data(key, where, request), _as_data(each, f"{where}[{key!r}]", request))
-            for key, each in value.items()
-        ]
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return dict(pairs)
-        return {"$d": [list(pair) for pair in pairs]}
-    if isinstance(value, datetime):
-        return {"$dt": value.isoformat()}
-    if isinstance(value, date):
-        return {"$day": value.isoformat()}
-    if ItemAdapter.is_item(value) and not isinstance(value, dict):
-        name = f"{type(value).__module__}.{type(value).__qualname__}"
-        fields = {key: ItemAdapter(value)[key] for key in ItemAdapter(value)}
-        return {"$i": name, "v": _as_data(fields, where, request)}
-    raise UnserialisableRequest(
-        f"{request} cannot be kept in the frontier: {where} holds a {type(value).__name__}"
-    )
-
-
-def _from_data(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_from_data(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    tag = next(iter(value), "")
-    if not tag.startswith("$"):
-        return {key: _from_data(each) for key, each in value.items()}
-    content = value[tag]
-    match tag:
-        case "$b":
-            return b64decode(content)
-        case "$t" | "$s" | "$z":
-            kind = {"$t": tuple, "$s": set, "$z": frozenset}[tag]
-            return kind(_from_data(each) for each in content)
-        case "$d":
-            return {_from_data(key): _from_data(each) for key, each in content}
-        case "$dt":
-            return datetime.fromisoformat(content)
-        case "$day":
-            return date.fromisoformat(content)
-        case "$i":
-            return _imported(content, object)(**_from_data(value["v"]))
-    raise ValueError(f"unknown tag {tag}")
