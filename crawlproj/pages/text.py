@@ -1,0 +1,175 @@
+"""What a person can read on a page.
+
+Rules, where HTML leaves a choice:
+
+- Main text is what resiliparse takes for it. Where that is nothing, it is all visible text outside
+  of nav, header and footer (and of elements with their ARIA roles), so that a page is empty only
+  when nothing stands outside of these. A short main text that stands inside of them is none either.
+- Not text: script, style, template, noscript, alternative texts of images, the fallbacks of embedded
+  media, form controls (their labels are), and what `hidden` or an inline `display:none` hides.
+- Characters are counted with every run of white space as one; invisible ones alone are nothing.
+- JSON, XML, plain text and the like are their own text. Binary bodies have none.
+- A page too large or too oddly built for the parser (see `is_odd` and MAX_DEPTH) is read without it:
+  its main text is then all its text outside of tags, menus included.
+"""
+
+from __future__ import annotations
+
+import html as entities
+import re
+from typing import TYPE_CHECKING
+
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.html import HTMLTree
+
+from crawlproj.items import PageText
+from crawlproj.pages.decode import decode
+from crawlproj.pages.odd import MAX_DEPTH, is_odd
+from crawlproj.pages.sniff import Kind, kind_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Characters of a page that are looked at: 0.1 s of work at most.
+MAX_HTML = 2_000_000
+MAX_TEXT = 4_000_000
+
+_NO_TEXT = (
+    "title", "noscript", "template", "canvas", "video", "audio", "iframe", "object",
+    "input", "button", "select", "textarea", "datalist",
+    "[hidden]", '[style*="display:none" i]', '[style*="display: none" i]',
+)  # fmt: skip
+_LANDMARKS = (
+    "nav", "header", "footer",
+    "[role=navigation i]", "[role=banner i]", "[role=contentinfo i]",
+)  # fmt: skip
+_OPTIONS: dict[str, Any] = {"alt_texts": False, "form_fields": True, "list_bullets": False}
+_SHORT = 200  # characters; a longer main text is not asked where it stands
+_MAX_META = 1000
+
+# With scripts on, noscript is never parsed. The parser has them off, and a noscript in the head would
+# end the head there.
+_NOSCRIPT = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(?:script|style)\b.*?(?:</(?:script|style)\s*>|\Z)"
+    r"|<(noscript)\b.*?(?:</noscript\s*>|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_MARKUP = re.compile(
+    r"<(?:!--.*?(?:-->|\Z)"
+    r"|(script|style|template|noscript|title)\b.*?(?:</\1\s*>|\Z)"
+    r"|[/a-z!?][^>]*(?:>|\Z))",
+    re.IGNORECASE | re.DOTALL,
+)
+_TITLE = re.compile(r"<title\b[^>]*>([^<]{0,1000})", re.IGNORECASE)
+_LANG = re.compile(r"<html\b[^>]*?\slang\s*=\s*[\"']?([\w-]+)", re.IGNORECASE)
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+_DEPTH_SELECTOR = ">".join("*" * MAX_DEPTH)
+
+# Where the frameworks put an app.
+_MOUNT_POINTS = (
+    "#root,#app,#__next,#__nuxt,#___gatsby,#svelte,#react-root,#main-app,#q-app,app-root,"
+    "[ng-app],[data-reactroot],[data-v-app]"
+)
+
+
+def extract(body: bytes, content_type: str | None, declared_encoding: str | None = None) -> PageText:
+    """Return the text of an answer. Never raises, and takes about 0.1 s at the very most.
+
+    *content_type* is the header as it came. *declared_encoding* is for bodies whose encoding is known
+    from elsewhere, and wins over the header.
+    """
+    kind = kind_of(body, content_type)
+    if kind is Kind.BINARY:
+        return PageText(main=None, visible_length=0)
+    markup = kind is Kind.HTML or body.startswith(b"<?xml")
+    text, encoding = decode(body, content_type, declared_encoding, markup=markup)
+    if kind is Kind.HTML:
+        return read_html(text, encoding=encoding)
+    text = text[:MAX_TEXT]
+    length = characters(text)
+    return PageText(main=text if length else "", main_length=length, visible_length=length, encoding=encoding)
+
+
+def read_html(html: str, *, encoding: str | None = None) -> PageText:
+    """Return the text of an HTML document, be it an answer's or a rendered one."""
+    html = html[:MAX_HTML]
+    tags = html.count("<")
+    if is_odd(html, tags):
+        return _flat(html, encoding)
+    removed: list[str] = []
+    if "noscript" in html or "NOSCRIPT" in html:
+        html = _NOSCRIPT.sub(lambda found: _without_noscript(found, removed), html)
+    tree = HTMLTree.parse(html)
+    document = tree.document
+    if document is None or (tags > MAX_DEPTH and document.query_selector(_DEPTH_SELECTOR) is not None):
+        return _flat(html, encoding)
+    main = extract_plain_text(tree, main_content=True, skip_elements=_NO_TEXT, **_OPTIONS)
+    visible = characters(extract_plain_text(tree, main_content=False, skip_elements=_NO_TEXT, **_OPTIONS))
+    length = characters(main)
+    if length < _SHORT and visible:
+        main, length = _outside_landmarks(tree, main, length)
+    return PageText(
+        main=main if length else "",
+        main_length=length,
+        visible_length=max(visible, length),
+        title=_line(tree.title),
+        language=_language(document),
+        encoding=encoding,
+        is_shell=not length and _is_shell(document, removed),
+    )
+
+
+def characters(text: str) -> int:
+    """Count the characters of *text*, every run of white space as one, invisible ones alone as none."""
+    text = " ".join(text.split())
+    if len(text) < _SHORT and not text.isascii() and not text.translate(_INVISIBLE).strip():
+        return 0
+    return len(text)
+
+
+def _outside_landmarks(tree: HTMLTree, main: str, length: int) -> tuple[str, int]:
+    """Settle a main text that may be too little, or stand where none is."""
+    skip = (*_NO_TEXT, *_LANDMARKS)
+    outside = extract_plain_text(tree, main_content=False, skip_elements=skip, **_OPTIONS)
+    outside_length = characters(outside)
+    return (main, length) if length and outside_length else (outside, outside_length)
+
+
+def _flat(html: str, encoding: str | None) -> PageText:
+    """Read a page without a parser, in time that grows with its length alone."""
+    text = entities.unescape(_MARKUP.sub(" ", html))
+    text = " ".join(text.split())
+    title, language = _TITLE.search(html), _LANG.search(html)
+    length = characters(text)
+    return PageText(
+        main=text if length else "",
+        main_length=length,
+        visible_length=length,
+        title=_line(entities.unescape(title[1]) if title else None),
+        language=language[1] if language else None,
+        encoding=encoding,
+    )
+
+
+def _line(text: str | None) -> str | None:
+    return " ".join(text[:_MAX_META].split()) or None if text else None
+
+
+def _language(document: Any) -> str | None:
+    root = document.query_selector("html")
+    value = root.getattr("lang") if root is not None else None
+    return _line(value) if value and value.isprintable() else None
+
+
+def _without_noscript(found: re.Match[str], removed: list[str]) -> str:
+    if found[1] is None:
+        return found[0]
+    removed.append(found[0])
+    return ""
+
+
+def _is_shell(document: Any, noscripts: list[str]) -> bool:
+    """Say whether an empty page waits for a browser: it asks for one, or has a place for an app."""
+    if any("javascript" in noscript.lower() for noscript in noscripts):
+        return True
+    return all(document.query_selector(part) is not None for part in (_MOUNT_POINTS, "script"))
