@@ -135,7 +135,12 @@ async def seal(
     async def work(connection: Connection) -> bool:
         await _row(connection, "lock", crawl_id=crawl.id)
         row = await _row(
-            connection, "seal", crawl_id=crawl.id, stop_reason=stop_reason, counts=as_jsonb(dict(counts))
+            connection,
+            "seal",
+            crawl_id=crawl.id,
+            stop_reason=stop_reason,
+            counts=as_jsonb(dict(counts)),
+            states=[CrawlStatus.QUEUED.value, CrawlStatus.STARTED.value],
         )
         if row is None:
             return False

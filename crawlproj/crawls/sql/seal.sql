@@ -1,9 +1,10 @@
--- Ends a run: queued, started → sealed. Its row is locked before (lock.sql). The counts by status are
--- added to those given, because a later run takes the pages over.
+-- Ends a run: queued, started → sealed, and paused too when a person does it. Its row is locked before
+-- (lock.sql). The counts by status are added to those given, because a later run takes the pages over.
 -- crawl_id     bigint
 -- stop_reason  text
 -- counts       jsonb
--- returns one row; none when the run is paused or already sealed
+-- states       text[]  it may be in
+-- returns one row; none when it is in another state
 WITH figures AS (
     SELECT fetch_status, schedule_status, count(*) AS pages
       FROM page
@@ -23,5 +24,5 @@ UPDATE crawl
            'schedule_status', (SELECT coalesce(jsonb_object_agg(schedule_status, pages), '{}')
                                  FROM (SELECT schedule_status, sum(pages) AS pages FROM figures
                                         GROUP BY schedule_status) AS s))
- WHERE id = %(crawl_id)s AND status IN ('queued', 'started')
+ WHERE id = %(crawl_id)s AND status = ANY (%(states)s::text[])
 RETURNING id

@@ -1,0 +1,102 @@
+"""What people do to a crawl: create a run, pause it, let it go on, end it.
+
+Each is one conditional step in PostgreSQL; workers learn of it at their next renewal at the latest.
+What the frontier has to do about it is the caller's.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from crawlproj.clean import as_jsonb
+from crawlproj.crawls.lifecycle import CrawlStatus
+from crawlproj.exceptions import NotFound, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg import Connection
+
+_OPEN = [status.value for status in CrawlStatus if status is not CrawlStatus.SEALED]
+
+
+def create(
+    connection: Connection[Any],
+    *,
+    name: str,
+    spider: str,
+    config: Mapping[str, Any],
+    paused: bool = False,
+) -> int:
+    """Make the next run of *name*, queued or paused; return its number. Raises Refused if one is open."""
+    with connection.transaction():
+        row = _row(
+            connection,
+            "claim_create",
+            name=name,
+            spider=spider,
+            frontier=secrets.token_hex(8),
+            config=as_jsonb(dict(config)),
+            first=False,
+        )
+        if row is None:
+            raise Refused(f"crawl {name!r} has an open run: seal or cancel it before the next one")
+        if paused:
+            _row(connection, "pause", crawl_id=row["id"])
+    return int(row["id"])
+
+
+def pause(connection: Connection[Any], crawl_id: int) -> None:
+    """Stop a run until a person resumes it. Raises Refused when it is sealed; twice is once."""
+    if _row(connection, "pause", crawl_id=crawl_id) is None:
+        _expect(connection, crawl_id, CrawlStatus.PAUSED, "paused")
+
+
+def resume(connection: Connection[Any], crawl_id: int) -> None:
+    """Let a paused run go on; it is due at once. Raises Refused when it is sealed; twice is once."""
+    if _row(connection, "resume", crawl_id=crawl_id) is None:
+        _expect(connection, crawl_id, CrawlStatus.QUEUED, "resumed", CrawlStatus.STARTED)
+
+
+def cancel(connection: Connection[Any], crawl_id: int, *, counts: Mapping[str, Any]) -> None:
+    """End a run for good, with its last figures; what is stored stays. Raises Refused when it is sealed."""
+    with connection.transaction():
+        _row(connection, "lock", crawl_id=crawl_id)
+        row = _row(
+            connection,
+            "seal",
+            crawl_id=crawl_id,
+            stop_reason="cancelled",
+            counts=as_jsonb(dict(counts)),
+            states=_OPEN,
+        )
+        if row is None:
+            _expect(connection, crawl_id, None, "cancelled")
+        _row(connection, "seal_leases", crawl_id=crawl_id)
+
+
+def _expect(
+    connection: Connection[Any], crawl_id: int, wanted: CrawlStatus | None, done: str, *also: CrawlStatus
+) -> None:
+    """Raise what is wrong with a run on which a step changed nothing, unless it had been taken before."""
+    row = _row(connection, "read", crawl_id=crawl_id, epoch=0)
+    if row is None:
+        raise NotFound(f"there is no crawl number {crawl_id} any more")
+    if row["status"] not in (wanted, *also):
+        raise Refused(f"crawl {row['name']!r}, run {row['run']}, is {row['status']} and cannot be {done}")
+
+
+def _row(connection: Connection[Any], query: str, **values: Any) -> dict[str, Any] | None:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(_sql(query), values)
+        return cursor.fetchone() if cursor.description else None
+
+
+@cache
+def _sql(query: str) -> bytes:
+    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from crawlproj.crawls import control, lifecycle
+from crawlproj.exceptions import NotFound, Refused
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from crawlproj.connections import Database
+    from crawlproj.crawls.lifecycle import Crawl
+
+
+async def claim(database: Database) -> Crawl:
+    return await lifecycle.claim(
+        database, name="news", spider="site", worker="w1", lease_seconds=60, config={}
+    )
+
+
+def create(sql: Connection, **more: Any) -> int:
+    return control.create(sql, **{"name": "news", "spider": "site", "config": {"seeds": "s"}, **more})
+
+
+def state(sql: Connection) -> tuple[Any, ...]:
+    return sql.execute("SELECT status, retry_at <= now(), stop_reason FROM crawl ORDER BY id").fetchall()[-1]
+
+
+async def test_created_run_is_due_and_joined(sql, database):
+    """A run that was added is worked by the next worker of its name, with what it was added with."""
+    crawl_id = create(sql)
+    assert state(sql) == ("queued", True, None)
+    crawl = await claim(database)
+    assert (crawl.id, crawl.config) == (crawl_id, {"seeds": "s"})
+
+
+async def test_created_paused(sql, database):
+    """A run can be added paused; it is never due before a person says so."""
+    create(sql, paused=True)
+    assert state(sql) == ("paused", False, None)
+    with pytest.raises(Refused, match="paused"):
+        await claim(database)
+
+
+def test_second_open_run_is_refused(sql):
+    """A name has one open run; an attempt at a second one changes nothing."""
+    create(sql)
+    with pytest.raises(Refused, match="has an open run"):
+        create(sql)
+    assert sql.execute("SELECT count(*) FROM crawl").fetchone() == (1,)
+
+
+async def test_pause_and_resume(sql, database):
+    """A paused run loses its workers at their next renewal; resumed it is due at once."""
+    crawl = await claim(database)
+    control.pause(sql, crawl.id)
+    control.pause(sql, crawl.id)
+    assert state(sql) == ("paused", False, None)
+    assert not await lifecycle.renew(database, crawl, "w1", lease_seconds=60)
+    assert await lifecycle.due(database) == []
+    control.resume(sql, crawl.id)
+    control.resume(sql, crawl.id)
+    assert [due.id for due in await lifecycle.due(database)] == [crawl.id]
+    again = await claim(database)
+    assert (again.id, again.status.value, again.started_at) == (crawl.id, "started", crawl.started_at)
+
+
+async def test_worker_that_drains_does_not_end_a_pause(sql, database):
+    """What a worker says after the pause changes nothing: the run stays paused and is not sealed."""
+    crawl = await claim(database)
+    control.pause(sql, crawl.id)
+    assert not await lifecycle.seal(database, crawl, "w1", stop_reason="done", counts={})
+    await lifecycle.release(database, crawl, "w1")
+    assert state(sql) == ("paused", False, None)
+
+
+@pytest.mark.parametrize("before", ["queued", "started", "paused"])
+async def test_cancel(sql, database, before):
+    """A run can be ended from every state but sealed; figures stay, workers go."""
+    crawl_id = create(sql, paused=before == "paused")
+    if before == "started":
+        await claim(database)
+    control.cancel(sql, crawl_id, counts={"queued": 7})
+    assert state(sql) == ("sealed", None, "cancelled")
+    assert sql.execute("SELECT counts->'queued' FROM crawl").fetchone() == (7,)
+    assert sql.execute("SELECT count(*) FROM worker_lease").fetchone() == (0,)
+    with pytest.raises(Refused, match="'news', run 1, is sealed and cannot be cancelled"):
+        control.cancel(sql, crawl_id, counts={})
+
+
+async def test_cancelled_run_stays_sealed(sql, database):
+    """A worker that still holds a cancelled run can do nothing to it."""
+    crawl = await claim(database)
+    control.cancel(sql, crawl.id, counts={})
+    assert not await lifecycle.renew(database, crawl, "w1", lease_seconds=60)
+    await lifecycle.release(database, crawl, "w1")
+    assert state(sql) == ("sealed", None, "cancelled")
+    assert (await claim(database)).run == 2
+
+
+def test_sealed_run_is_neither_paused_nor_resumed(sql):
+    """What is over stays over."""
+    crawl_id = create(sql)
+    control.cancel(sql, crawl_id, counts={})
+    with pytest.raises(Refused, match="is sealed and cannot be paused"):
+        control.pause(sql, crawl_id)
+    with pytest.raises(Refused, match="is sealed and cannot be resumed"):
+        control.resume(sql, crawl_id)
+    with pytest.raises(NotFound):
+        control.pause(sql, crawl_id + 1)
