@@ -61,10 +61,12 @@ class PageText:
     """What a person can read on a page, and how it was decoded."""
 
     main: str | None  #: main text; None for binary bodies
+    main_length: int | None = None  #: its characters, every run of white space counted as one
     visible_length: int  #: characters of all visible text of the raw response
     title: str | None = None
     language: str | None = None
     encoding: str | None = None
+    is_shell: bool = False  #: an app's page that only a browser fills
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
