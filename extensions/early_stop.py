@@ -73,7 +73,7 @@ class EarlyStopExtension:
             seconds=time.monotonic() - self._began,
             targets=figures.started,
             results=figures.results,
-            waiting=figures.queued > 0,
+            waiting=figures.fresh > 0,
         )
         if note is not None:
             self._worker.draining = True

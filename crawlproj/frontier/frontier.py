@@ -61,6 +61,7 @@ class Figures(NamedTuple):
     seen: int = 0
     dead: int = 0
     late: int = 0
+    fresh: int = 0  #: queued that would be new targets: neither tried before nor a redirect's end
     paused: bool = False
     stop: str = ""
     closed: bool = False
@@ -148,7 +149,7 @@ class Frontier:
         added = 0
         for start in range(0, len(entries), CHUNK):
             part = _links(entries[start : start + CHUNK], counted=counted)
-            reply = await self._refused(self._call("schedule", *part))
+            reply = await self._call("schedule", *part)
             added += reply[0]
             self._note(reply[1])
         return added
@@ -163,14 +164,17 @@ class Frontier:
         """Move one entry of a start-URL key into the frontier. False: another worker has."""
         operation = _operation("take_from")
         reply = self._scripts.call(operation, (self.prefix, key), raw, *_links(entries, counted=False))
-        taken, figures = await self._refused(reply)
+        taken, figures = await self._answer(reply)
         self._note(figures)
         return bool(taken)
 
     async def next(self, worker: str, n: int, lease_seconds: float) -> Granted:
         """Lease at most *n* URLs that are due, for *lease_seconds*."""
         lease_ms = round(lease_seconds * 1000)
-        wait, figures, flat = await self._call("next", worker, n, lease_ms, allow_oom=True)
+        try:
+            wait, figures, flat = await self._call("next", worker, n, lease_ms, allow_oom=True)
+        except Refused:  # another worker has sealed the run: there is nothing to do, now or later
+            return Granted(None, [])
         self._note(figures)
         grants = [
             Grant(
@@ -205,8 +209,8 @@ class Frontier:
         added = await self.schedule(ahead) if len(outlinks) > CHUNK else 0
         fingerprints = [str(number) for number in results]
         jitter = random.randrange(1000)  # noqa: S311  # spreads retries; nobody must not guess it
-        reply = await self._refused(
-            self._call(
+        try:
+            reply = await self._call(
                 "finish",
                 token,
                 outcome.value,
@@ -218,20 +222,27 @@ class Frontier:
                 *_links(share, counted=counted),
                 allow_oom=True,
             )
-        )
+        except Refused:
+            return False, 0
         self._note(reply[2])
         return bool(reply[0]), added + int(reply[1])
 
     async def renew(self, worker: str, tokens: Sequence[int], lease_seconds: float) -> list[int]:
         """Keep leases for another while. Returns those that are no longer ours."""
-        lost = await self._call("renew", worker, round(lease_seconds * 1000), *tokens, allow_oom=True)
+        try:
+            lost = await self._call("renew", worker, round(lease_seconds * 1000), *tokens, allow_oom=True)
+        except Refused:
+            return list(tokens)
         return [int(token) for token in lost]
 
     async def release(self, worker: str, tokens: Sequence[int]) -> int:
         """Give leases back that were never started."""
         if not tokens:
             return 0
-        return int(await self._call("release", worker, *tokens, allow_oom=True))
+        try:
+            return int(await self._call("release", worker, *tokens, allow_oom=True))
+        except Refused:
+            return 0
 
     async def reclaim(self) -> int:
         """Give expired leases back to their hosts; `next` does it too. Returns how many."""
@@ -239,7 +250,10 @@ class Frontier:
 
     async def seal(self) -> bool:
         """Close it for good; refused while anything is queued or leased."""
-        closed, figures = await self._call("seal", allow_oom=True)
+        try:
+            closed, figures = await self._call("seal", allow_oom=True)
+        except Refused:  # somebody else has, and has dropped it
+            return False
         self._note(figures)
         return bool(closed)
 
@@ -329,17 +343,20 @@ class Frontier:
 
     # --- inside ---------------------------------------------------------------------------------
 
-    def _call(self, name: str, *arguments: Argument, allow_oom: bool = False) -> Awaitable[Any]:
-        return self._scripts.call(_operation(name, allow_oom=allow_oom), self._keys, *arguments)
+    async def _call(self, name: str, *arguments: Argument, allow_oom: bool = False) -> Any:
+        operation = _operation(name, allow_oom=allow_oom)
+        return await self._answer(self._scripts.call(operation, self._keys, *arguments))
 
     async def _control(self, what: str, reason: str = "") -> None:
         self._note(await self._call("control", what, reason, allow_oom=True))
 
-    async def _refused(self, reply: Awaitable[Any]) -> Any:
+    async def _answer(self, reply: Awaitable[Any]) -> Any:
+        """Return a reply. Raises Refused when the run is over, its keys still there or not."""
         try:
             return await reply
         except ResponseError as exc:
-            if "CLOSED" in str(exc):
+            if "CLOSED" in str(exc) or "NOFRONTIER" in str(exc):
+                self.figures = self.figures._replace(queued=0, leased=0, closed=True)
                 raise Refused("this run is sealed and takes no more URLs") from None
             raise
 

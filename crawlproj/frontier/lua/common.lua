@@ -6,50 +6,60 @@
 --   ctr        hash    counters, changed in the script that changes what they count
 --   s:<n>      set     seen fingerprints, as integers, in shards small enough to stay compact
 --   r:<n>      set     fingerprints of the results, likewise
---   h:<host>   hash    one host, as long as it has something queued, leased or to wait for
+--   h:<host>   string  one host's fields, packed, as long as it has something queued, leased or to wait for
 --   q:<host>   list    its entries of priority 0, first in first out
 --   l:<p>:<host> list  its entries of priority p; p:<host> zset names the priorities there are
 --   ready, inactive    zset host -> precedence * 2^42 + turn
 --   snoozed    zset    host -> time it may be asked again, ms
 --   inprocess, retired set of hosts
---   exhausted  hash    host -> its packed `h:` fields; nothing is left to do there
+--   exhausted  hash    host -> its fields, packed; nothing is left to do there
 --   delayed    zset    packed entry -> time of its next attempt, ms
 --   lease      zset    token -> deadline, ms;  inproc hash token -> packed lease
 --   dead       stream  what will not be tried again, and why
 --
 -- A host is in exactly one of ready, inactive, snoozed, inprocess, retired, exhausted: `place`
 -- alone moves it. An item of a queue is the entry, or "!attempts,kills,counted!entry".
+--
+-- Hosts and counters are read, changed in memory, and written once, by `settle`, with which every
+-- operation that changes something ends.
 
 local P = KEYS[1]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
-local ctl = {}
-do
-  local raw = redis.call('HGETALL', P .. 'ctl')
+local function hash(name)
+  local found, raw = {}, redis.call('HGETALL', P .. name)
   for i = 1, #raw, 2 do
-    ctl[raw[i]] = tonumber(raw[i + 1]) or raw[i + 1]
+    found[raw[i]] = raw[i] ~= 'stop' and tonumber(raw[i + 1]) or raw[i + 1]
   end
+  return found
 end
+
+local ctl = hash('ctl')
 if not ctl.shards then
   return redis.error_reply('NOFRONTIER there is no such frontier')
 end
 local SHARD = 18446744073709551616 / ctl.shards
 
+local ctr, counted = hash('ctr'), {}
+
 local function count(name, by)
   if by ~= 0 then
-    redis.call('HINCRBY', P .. 'ctr', name, by)
+    ctr[name] = (ctr[name] or 0) + by
+    counted[name] = true
   end
+end
+
+-- A whole number in digits: left alone, Lua would write a large one with an exponent.
+local function digits(number)
+  return string.format('%.0f', number)
 end
 
 -- st: structure (r i s p t x); q queued; f in flight; nd next due, ms; sp spent; ss spent when its
 -- session began; er errors; pr precedence; bo backoff steps; ba when the last began; lv priorities
 -- other than 0; bl blocked; iv interval, ms (-1: the default), fl in-flight limit (-1), bu budget (-2)
 local FIELDS = { 'st', 'q', 'f', 'nd', 'sp', 'ss', 'er', 'pr', 'bo', 'ba', 'lv', 'bl', 'iv', 'fl', 'bu' }
-local FRESH = {
-  st = '', q = 0, f = 0, nd = 0, sp = 0, ss = 0, er = 0, pr = 1, bo = 0, ba = 0, lv = 0, bl = 0,
-  iv = -1, fl = -1, bu = -2,
-}
+local FRESH = { '', 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, -1, -1, -2 }
 local hosts = {}
 
 local function load(host)
@@ -57,26 +67,14 @@ local function load(host)
   if h then
     return h
   end
-  local raw = redis.call('HMGET', P .. 'h:' .. host, unpack(FIELDS))
-  if not raw[1] then
-    local packed = redis.call('HGET', P .. 'exhausted', host)
-    if packed then
-      raw = cmsgpack.unpack(packed)
-    end
-  end
-  h = { was = {}, name = host }
+  local packed = redis.call('GET', P .. 'h:' .. host) or redis.call('HGET', P .. 'exhausted', host)
+  local values = packed and cmsgpack.unpack(packed) or FRESH
+  h = { name = host, packed = packed }
   for i, field in ipairs(FIELDS) do
-    local value = raw[i]
-    if value then
-      h.was[field] = tostring(value)
-      if field ~= 'st' then
-        value = tonumber(value)
-      end
-    else
-      value = FRESH[field]
-    end
-    h[field] = value
+    h[field] = values[i]
   end
+  h.snoozed_until = h.nd
+  h.held = h.st == 't' and h.q or 0
   hosts[host] = h
   return h
 end
@@ -89,24 +87,25 @@ local function budget_of(h)
   return h.bu > -2 and h.bu or ctl.budget
 end
 
-local function structure(h)
+local function is_retired(h)
   local budget = budget_of(h)
-  if h.q == 0 then
-    if h.f > 0 then
-      return 'p'
-    elseif h.bl == 1 then
+  return h.bl == 1 or h.pr >= ctl.floor or (budget >= 0 and h.sp >= budget)
+end
+
+local function structure(h)
+  if h.f > 0 and (h.q == 0 or h.f >= limit_of(h)) then
+    return 'p'
+  elseif h.q == 0 then
+    if h.bl == 1 then
       return 't'
     end
     return h.nd > now and 's' or 'x'
-  end
-  if h.f >= limit_of(h) then
-    return 'p'
-  elseif h.bl == 1 or (budget >= 0 and h.sp >= budget) then
+  elseif is_retired(h) then
     return 't'
   elseif h.nd > now then
     return 's'
-  elseif h.over then
-    return 'i'
+  elseif ctl.balance > 0 and h.sp - h.ss > ctl.balance then
+    return 'i'  -- its session is over
   elseif h.st == 'r' or h.st == 'i' then
     return h.st
   elseif redis.call('ZCARD', P .. 'ready') < ctl.backlog then
@@ -120,60 +119,54 @@ local STRUCTURE = {
   p = { 'SREM', 'inprocess' }, t = { 'SREM', 'retired' }, x = { 'HDEL', 'exhausted' },
 }
 
-local function turn(h)
-  return string.format('%.0f', h.pr * 4398046511104 + redis.call('HINCRBY', P .. 'ctr', 'turn', 1))
+local function take_out(h, letter)
+  redis.call(STRUCTURE[letter][1], P .. STRUCTURE[letter][2], h.name)
 end
 
--- Write a host back and put it where it belongs. `from` is the structure a caller has already
--- taken it out of.
-local function place(h, from)
-  local old = from and '' or h.st
-  if from then
-    h.st = ''
+local function turn(h)
+  count('turn', 1)
+  return digits(h.pr * 4398046511104 + ctr.turn)
+end
+
+-- Write a host back and put it where it belongs. One that has been taken out already says so with
+-- an empty `st`.
+local function place(h)
+  local old, new = h.st, structure(h)
+  hosts[h.name] = nil
+  if old ~= new and old ~= '' then
+    take_out(h, old)
   end
-  local new = structure(h)
-  if old ~= '' and old ~= new then
-    redis.call(STRUCTURE[old][1], P .. STRUCTURE[old][2], h.name)
+  if new == 'i' and old ~= 'i' then
+    h.ss = h.sp
   end
   h.st = new
+  count('held', (new == 't' and h.q or 0) - h.held)
+  local values = {}
+  for i, field in ipairs(FIELDS) do
+    values[i] = h[field]
+  end
+  local packed = cmsgpack.pack(values)
   if new == 'x' then
-    local packed = {}
-    for i, field in ipairs(FIELDS) do
-      packed[i] = h[field]
-    end
-    redis.call('HSET', P .. 'exhausted', h.name, cmsgpack.pack(packed))
+    redis.call('HSET', P .. 'exhausted', h.name, packed)
     redis.call('UNLINK', P .. 'h:' .. h.name)
-    hosts[h.name] = nil
     return
-  end
-  local changed = {}
-  for _, field in ipairs(FIELDS) do
-    local value = type(h[field]) == 'number' and string.format('%.0f', h[field]) or h[field]
-    if (h.was[field] or tostring(FRESH[field])) ~= value or old == 'x' or (field == 'st' and not h.was.st) then
-      if not (old == 'x' and value == tostring(FRESH[field])) then
-        changed[#changed + 1] = field
-        changed[#changed + 1] = value
-      end
-      h.was[field] = value
-    end
-  end
-  if #changed > 0 then
-    redis.call('HSET', P .. 'h:' .. h.name, unpack(changed))
+  elseif packed ~= h.packed then
+    redis.call('SET', P .. 'h:' .. h.name, packed)
   end
   if new == 's' then
-    redis.call('ZADD', P .. 'snoozed', string.format('%.0f', h.nd), h.name)
-  elseif new ~= old then
-    if new == 'r' then
-      redis.call('ZADD', P .. 'ready', turn(h), h.name)
-    elseif new == 'i' then
-      h.ss = h.sp
-      redis.call('HSET', P .. 'h:' .. h.name, 'ss', h.ss)
-      redis.call('ZADD', P .. 'inactive', turn(h), h.name)
-    elseif new == 'p' then
-      redis.call('SADD', P .. 'inprocess', h.name)
-    elseif new == 't' then
-      redis.call('SADD', P .. 'retired', h.name)
+    if old ~= 's' or h.nd ~= h.snoozed_until then
+      redis.call('ZADD', P .. 'snoozed', digits(h.nd), h.name)
     end
+  elseif new == old then
+    return
+  elseif new == 'r' then
+    redis.call('ZADD', P .. 'ready', turn(h), h.name)
+  elseif new == 'i' then
+    redis.call('ZADD', P .. 'inactive', turn(h), h.name)
+  elseif new == 'p' then
+    redis.call('SADD', P .. 'inprocess', h.name)
+  elseif new == 't' then
+    redis.call('SADD', P .. 'retired', h.name)
   end
 end
 
@@ -183,44 +176,72 @@ local function place_all()
   end
 end
 
+local FIGURES = { 'queued', 'held', 'leased', 'started', 'results', 'seen', 'dead', 'late' }
+
+local function figures()
+  local found = {}
+  for i, name in ipairs(FIGURES) do
+    found[i] = ctr[name] or 0
+  end
+  found[#found + 1] = ctl.paused or 0
+  found[#found + 1] = ctl.stop or ''
+  found[#found + 1] = ctl.closed or 0
+  return found
+end
+
+-- Write everything back. Returns the figures.
+local function settle()
+  place_all()
+  local changed = {}
+  for name in pairs(counted) do
+    changed[#changed + 1] = name
+    changed[#changed + 1] = digits(ctr[name])
+  end
+  if #changed > 0 then
+    redis.call('HSET', P .. 'ctr', unpack(changed))
+  end
+  return figures()
+end
+
+-- 1 if an item would be a new target, else 0.
+local function fresh(item)
+  return (item:byte(1) == 33 and item:match('^!%d+,%d+,(%d)!') == '1') and 0 or 1
+end
+
 local function push(h, item, priority, head)
   local how = head and 'LPUSH' or 'RPUSH'
   if priority == 0 then
     redis.call(how, P .. 'q:' .. h.name, item)
   else
-    redis.call(how, P .. 'l:' .. priority .. ':' .. h.name, item)
-    h.lv = h.lv + redis.call('ZADD', P .. 'p:' .. h.name, priority, priority)
+    local level = digits(priority)
+    redis.call(how, P .. 'l:' .. level .. ':' .. h.name, item)
+    h.lv = h.lv + redis.call('ZADD', P .. 'p:' .. h.name, level, level)
   end
   h.q = h.q + 1
   count('queued', 1)
+  count('fresh', fresh(item))
 end
 
--- Take the first item of the highest priority. Returns it and its priority.
+-- Take the first item of the highest priority. Returns it and its priority; nothing if somebody has
+-- been at the queue's keys, and then counts it as empty.
 local function pop(h)
   local item, priority
-  if h.lv > 0 then
-    priority = tonumber(redis.call('ZREVRANGE', P .. 'p:' .. h.name, 0, 0)[1])
-    if priority < 0 then
-      item = redis.call('LPOP', P .. 'q:' .. h.name)
-    end
-    if not item then
-      local list = P .. 'l:' .. priority .. ':' .. h.name
-      item = redis.call('LPOP', list)
-      if redis.call('EXISTS', list) == 0 then
-        h.lv = h.lv - redis.call('ZREM', P .. 'p:' .. h.name, priority)
-      end
-      h.q = h.q - 1
-      count('queued', -1)
-      return item, priority
-    end
-  else
-    item = redis.call('LPOP', P .. 'q:' .. h.name)
+  local level = h.lv > 0 and redis.call('ZREVRANGE', P .. 'p:' .. h.name, 0, 0)[1]
+  if not level or tonumber(level) < 0 then
+    item, priority = redis.call('LPOP', P .. 'q:' .. h.name), 0
   end
-  if item then
-    h.q = h.q - 1
-    count('queued', -1)
+  if level and not item then
+    local list = P .. 'l:' .. level .. ':' .. h.name
+    item, priority = redis.call('LPOP', list), tonumber(level)
+    if redis.call('EXISTS', list) == 0 then
+      h.lv = h.lv - redis.call('ZREM', P .. 'p:' .. h.name, level)
+    end
   end
-  return item, 0
+  local taken = item and 1 or h.q
+  h.q = h.q - taken
+  count('queued', -taken)
+  count('fresh', item and -fresh(item) or 0)
+  return item, priority
 end
 
 local function item_of(entry, attempts, kills, counted)
@@ -239,7 +260,7 @@ local function entry_of(item)
 end
 
 local function shard(fp)
-  return string.format('%.0f', math.floor(tonumber(fp) / SHARD))
+  return digits(math.floor(tonumber(fp) / SHARD))
 end
 
 -- Let links in: five arguments each, from ARGV[first] on: host, fingerprint, priority, flags, entry.
@@ -272,7 +293,7 @@ end
 local function back_off(h, asked, jitter, leased_at)
   local wait = asked
   if wait <= 0 then
-    if h.bo > 0 and leased_at < h.ba then
+    if h.bo > 0 and leased_at <= h.ba then
       return
     end
     h.bo = h.bo + 1
@@ -318,15 +339,4 @@ local function reclaim()
     count('reclaimed', 1)
   end
   return #expired
-end
-
-local function figures()
-  local c = redis.call('HMGET', P .. 'ctr', 'queued', 'leased', 'started', 'results', 'seen', 'dead', 'late')
-  for i = 1, #c do
-    c[i] = tonumber(c[i]) or 0
-  end
-  c[#c + 1] = tonumber(ctl.paused) or 0
-  c[#c + 1] = ctl.stop or ''
-  c[#c + 1] = tonumber(ctl.closed) or 0
-  return c
 end

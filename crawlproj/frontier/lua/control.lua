@@ -1,5 +1,5 @@
 -- Switch the crawl.
--- KEYS[1] prefix   ARGV what (pause, resume, stop, clear), and why for stop
+-- KEYS[1] prefix   ARGV what (pause, resume, stop, or nothing), and why for stop
 -- returns the figures
 if ARGV[1] == 'pause' then
   redis.call('HSET', P .. 'ctl', 'paused', 1)
@@ -10,8 +10,5 @@ elseif ARGV[1] == 'resume' then
 elseif ARGV[1] == 'stop' then
   redis.call('HSETNX', P .. 'ctl', 'stop', ARGV[2])
   ctl.stop = redis.call('HGET', P .. 'ctl', 'stop')
-elseif ARGV[1] == 'clear' then
-  redis.call('HDEL', P .. 'ctl', 'stop')
-  ctl.stop = nil
 end
 return figures()

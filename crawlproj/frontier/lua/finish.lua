@@ -9,7 +9,7 @@ local results = tonumber(ARGV[6])
 local lease = take_lease(token)
 if not lease then
   count('late', 1)
-  return { 0, 0, figures() }
+  return { 0, 0, settle() }
 end
 local h = lease.h
 if incident then
@@ -34,7 +34,7 @@ elseif outcome == 'r' then
     push(h, item, lease.priority, true)
   else
     local wait = asked > 0 and asked or ctl.retry_ms * 2 ^ math.min(lease.attempts, 30) * (0.75 + jitter / 2)
-    redis.call('ZADD', P .. 'delayed', string.format('%.0f', now + math.min(wait, ctl.retry_max_ms)),
+    redis.call('ZADD', P .. 'delayed', digits(now + math.min(wait, ctl.retry_max_ms)),
       cmsgpack.pack({ token, lease.host, lease.priority, item }))
     count('queued', 1)
   end
@@ -43,5 +43,4 @@ for i = 7, 6 + results do
   count('results', redis.call('SADD', P .. 'r:' .. shard(ARGV[i]), ARGV[i]))
 end
 local added = admit(7 + results)
-place_all()
-return { 1, added, figures() }
+return { 1, added, settle() }

@@ -1,7 +1,7 @@
 -- Lease what is due, at most n.
 -- KEYS[1] prefix   ARGV worker, n, lease in ms
--- returns ms until something is due (-1: nothing is), the figures, then per lease: token, host, attempts,
--- interval in ms (-1: the default), entry
+-- returns ms until something is due (-1: nothing is, -2: though something is queued, no host leads to
+-- it), the figures, then per lease: token, host, attempts, interval in ms (-1: the default), entry
 local worker, n, lease_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 reclaim()
 
@@ -17,57 +17,55 @@ for _, host in ipairs(redis.call('ZRANGEBYSCORE', P .. 'snoozed', '-inf', now, '
 end
 place_all()
 
-local open = ctl.paused ~= 1 and not ctl.stop and ctl.closed ~= 1
-local left = math.huge
-if (ctl.max_target or 0) > 0 then
-  left = ctl.max_target - (tonumber(redis.call('HGET', P .. 'ctr', 'started')) or 0)
+-- A token is never given twice, not even by a server that has lost its last second.
+local function new_token()
+  count('token', math.max(1, now * 1000 - (ctr.token or 0)))
+  return digits(ctr.token)
 end
 
-local leases = {}
+local open = ctl.paused ~= 1 and not ctl.stop and ctl.closed ~= 1
+local left = (ctl.max_target or 0) > 0 and ctl.max_target - (ctr.started or 0) or math.huge
+
+local leases, dry = {}, false
 while open and n > 0 do
-  local popped = redis.call('ZPOPMIN', P .. 'ready')
   local from = 'r'
+  local popped = redis.call('ZPOPMIN', P .. 'ready')
   if not popped[1] then
-    popped, from = redis.call('ZPOPMIN', P .. 'inactive'), 'i'
+    from = 'i'
+    popped = redis.call('ZPOPMIN', P .. 'inactive')
     if not popped[1] then
+      dry = true
       break
     end
   end
   local h = load(popped[1])
-  if h.pr >= ctl.floor then
-    redis.call('ZADD', P .. 'inactive', popped[2], popped[1])
-    h.st = 'i'
-    break
-  end
   local item, priority = pop(h)
-  local entry, attempts, kills, counted = entry_of(item)
-  if counted == 0 and left <= 0 then
+  local entry, attempts, kills, counted
+  if item then
+    entry, attempts, kills, counted = entry_of(item)
+  end
+  if item and counted == 0 and left <= 0 then
     push(h, item, priority, true)
-    redis.call('ZADD', P .. (from == 'r' and 'ready' or 'inactive'), popped[2], popped[1])
-    h.st = from
+    redis.call('ZADD', P .. STRUCTURE[from][2], popped[2], popped[1])
     break
   end
-  if counted == 0 then
-    left = left - 1
-    count('started', 1)
+  if item then
+    left = left - (1 - counted)
+    count('started', 1 - counted)
+    count('leased', 1)
+    local token = new_token()
+    redis.call('HSET', P .. 'inproc', token,
+      cmsgpack.pack({ h.name, worker, now, attempts, kills, priority, 1 - counted, entry }))
+    redis.call('ZADD', P .. 'lease', digits(now + lease_ms), token)
+    h.f = h.f + 1
+    h.nd = math.max(h.nd, now + (h.iv >= 0 and h.iv or ctl.interval_ms))
+    for _, part in ipairs({ token, h.name, attempts, h.iv, entry }) do
+      leases[#leases + 1] = part
+    end
+    n = n - 1
   end
-  local token = redis.call('HINCRBY', P .. 'ctr', 'token', 1)
-  local interval = h.iv >= 0 and h.iv or ctl.interval_ms
-  redis.call('HSET', P .. 'inproc', token,
-    cmsgpack.pack({ h.name, worker, now, attempts, kills, priority, 1 - counted, entry }))
-  redis.call('ZADD', P .. 'lease', string.format('%.0f', now + lease_ms), token)
-  count('leased', 1)
-  h.f = h.f + 1
-  h.nd = math.max(h.nd, now + interval)
-  leases[#leases + 1] = token
-  leases[#leases + 1] = h.name
-  leases[#leases + 1] = attempts
-  leases[#leases + 1] = h.iv
-  leases[#leases + 1] = entry
-  n = n - 1
-  -- Its session is over: the next host's turn.
-  h.over = ctl.balance > 0 and h.sp - h.ss > ctl.balance and redis.call('ZCARD', P .. 'inactive') > 0
-  place(h, from)
+  h.st = ''
+  place(h)
 end
 
 local wait = -1
@@ -78,4 +76,8 @@ for _, name in ipairs({ 'snoozed', 'delayed', 'lease' }) do
     wait = (wait < 0 or ms < wait) and ms or wait
   end
 end
-return { wait, figures(), leases }
+local f = settle()
+if dry and wait < 0 and f[1] > f[2] then
+  wait = -2
+end
+return { wait, f, leases }

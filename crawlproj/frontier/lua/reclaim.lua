@@ -2,5 +2,5 @@
 -- KEYS[1] prefix
 -- returns how many
 local n = reclaim()
-place_all()
+settle()
 return n

@@ -11,5 +11,5 @@ for i = 2, #ARGV do
     given = given + 1
   end
 end
-place_all()
+settle()
 return given

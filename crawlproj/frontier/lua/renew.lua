@@ -5,7 +5,7 @@ local lost = {}
 for i = 3, #ARGV do
   local packed = redis.call('HGET', P .. 'inproc', ARGV[i])
   if packed and cmsgpack.unpack(packed)[2] == ARGV[1] then
-    redis.call('ZADD', P .. 'lease', 'XX', string.format('%.0f', now + tonumber(ARGV[2])), ARGV[i])
+    redis.call('ZADD', P .. 'lease', 'XX', digits(now + tonumber(ARGV[2])), ARGV[i])
   else
     lost[#lost + 1] = ARGV[i]
   end

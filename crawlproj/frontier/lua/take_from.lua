@@ -15,6 +15,5 @@ elseif kind == 'zset' then
 end
 if taken == 1 then
   admit(2)
-  place_all()
 end
-return { taken, figures() }
+return { taken, settle() }
