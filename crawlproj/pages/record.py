@@ -17,6 +17,8 @@ from crawlproj.pages.columns import NULL, bytea, int4, int8, jsonb, text, timest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from crawlproj.items import PageText
+
 #: The arrays of sql/store.sql that have one element per page, in the order of a row.
 COLUMNS = (
     ("url_key", "bytea"),
@@ -107,7 +109,7 @@ class Packer:
             text(None if words is None else words.encoding),
             text(None if words is None else words.title),
             text(None if words is None else words.language),
-            int4(None if main is None else len(main)),
+            int4(_length(words)),
             int4(None if words is None else words.visible_length),
             jsonb(page.headers),
             text(_validator(page, "etag")),
@@ -182,6 +184,13 @@ def _state(page: PageObject) -> tuple[bytes, ...]:
 
 def _item(key: bytes, n: int, item: object) -> tuple[bytes, ...]:
     return bytea(key), int4(n), jsonb(item)
+
+
+def _length(words: PageText | None) -> int | None:
+    """Return the characters of the main text, as its health signal counts them."""
+    if words is None or words.main is None:
+        return None
+    return len(words.main) if words.main_length is None else words.main_length
 
 
 def _validator(page: PageObject, name: str) -> str | None:

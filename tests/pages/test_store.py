@@ -249,6 +249,12 @@ async def test_crawls_do_not_share_pages(stores, sql):
     assert rows(sql, "SELECT count(*) FROM body") == [1]
 
 
+async def test_text_length_is_that_of_the_health_signal(store, sql):
+    """White space between words is no text: the length is what the page says, not what is kept."""
+    await store.put(done(text=PageText(main="a  \n b", main_length=3, visible_length=3)))
+    assert rows(sql, "SELECT text_length FROM page_object") == [3]
+
+
 async def test_binary_body_has_no_text(store, sql):
     """Null is not zero: what has no text has no length of it."""
     await store.put(done(body=bytes(range(256)), text=None, health_signal=None))
