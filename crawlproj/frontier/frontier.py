@@ -10,7 +10,10 @@ that whoever dies in between leaves nothing half done. What a URL goes through:
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,8 +32,13 @@ if TYPE_CHECKING:
     from crawlproj.frontier.codec import Entry
     from crawlproj.scripts import Argument, Script, Scripts
 
+logger = logging.getLogger(__name__)
+
 CHUNK = 100  # links in one script: it stays below a millisecond or so on the server
 PRECEDENCE_FLOOR = 255  # hosts at or above it are never activated, as in Heritrix
+MAX_PRIORITY = 2**53  # what a number in Lua and the score of a sorted set keep apart
+_STRANDED = -2  # what `next` says instead of a time
+_GLOB = re.compile(r"[*?\[\]^\\]")
 STATES = {
     "r": "ready",
     "i": "inactive",
@@ -55,6 +63,7 @@ class Figures(NamedTuple):
     """What the frontier counts, and its switches, as of the last operation."""
 
     queued: int = 0
+    held: int = 0  #: of these, by hosts that are blocked or have spent their budget
     leased: int = 0
     started: int = 0  #: targets
     results: int = 0
@@ -68,8 +77,8 @@ class Figures(NamedTuple):
 
     @property
     def idle(self) -> bool:
-        """Say whether nothing is queued or leased anywhere."""
-        return self.queued == 0 and self.leased == 0
+        """Say whether nothing is leased, and nothing is queued that may ever be."""
+        return self.queued == self.held and self.leased == 0
 
 
 class Grant(NamedTuple):
@@ -139,6 +148,9 @@ class Frontier:
         shards = await self._scripts.call(script(__package__, "create"), self._keys, *flat)
         if shards != config.seen_shards:
             raise BadSetting("FRONTIER_SEEN_SHARDS", config.seen_shards, f"{shards}, as this crawl has it")
+        # With another budget than before they may go on.
+        retired: Any = await self._redis.smembers(self.prefix + "retired")
+        await self._place(list(retired))
 
     async def schedule(self, entries: Sequence[Entry], *, counted: bool = False) -> int:
         """Let URLs in; seen ones are dropped. Returns how many were new.
@@ -146,13 +158,7 @@ class Frontier:
         *counted* says that they go on a target that has been counted before.
         Raises Refused when the run is sealed.
         """
-        added = 0
-        for start in range(0, len(entries), CHUNK):
-            part = _links(entries[start : start + CHUNK], counted=counted)
-            reply = await self._call("schedule", *part)
-            added += reply[0]
-            self._note(reply[1])
-        return added
+        return await self._let_in(entries, counted=counted, token="") or 0
 
     load_seeds = schedule  # a seed enters as any URL does; who asked for it is in its entry
 
@@ -205,10 +211,12 @@ class Frontier:
         changes nothing. Outlinks beyond one script's share go ahead of it: a crash in between
         means that the page is fetched again and finds them seen.
         """
-        ahead, share = outlinks[: -CHUNK or None], outlinks[-CHUNK:]
-        added = await self.schedule(ahead) if len(outlinks) > CHUNK else 0
+        ahead = max(len(outlinks) - CHUNK, 0)
+        added = await self._let_in(outlinks[:ahead], counted=counted, token=str(token))
+        if added is None:
+            return False, 0
         fingerprints = [str(number) for number in results]
-        jitter = random.randrange(1000)  # noqa: S311  # spreads retries; nobody must not guess it
+        jitter = random.randrange(1000)
         try:
             reply = await self._call(
                 "finish",
@@ -219,7 +227,7 @@ class Frontier:
                 jitter,
                 len(fingerprints),
                 *fingerprints,
-                *_links(share, counted=counted),
+                *_links(outlinks[ahead:], counted=counted),
                 allow_oom=True,
             )
         except Refused:
@@ -267,7 +275,7 @@ class Frontier:
 
     async def stop(self, reason: str) -> None:
         """Start nothing new; what is leased goes on."""
-        await self._control("stop", reason)
+        await self._control("stop", reason or "stopped")
 
     async def refresh(self) -> Figures:
         """Read the figures."""
@@ -293,16 +301,32 @@ class Frontier:
         """Return what is inconsistent, one sentence each. Reads everything."""
         return [fault.decode() for fault in await self._call("check", allow_oom=True)]
 
+    async def repair(self) -> list[str]:
+        """Put hosts back that have keys and are in no structure; returns them.
+
+        No operation leaves one so. A restored backup may, or a server that evicts keys.
+        """
+        known = set(await self._names())
+        pattern = f"{_GLOB.sub(lambda found: chr(92) + found[0], self.prefix)}[hqp]:*"
+        stray = set()
+        async for key in self._redis.scan_iter(pattern, count=1000):
+            name = key[len(self.prefix) + 2 :]
+            if name not in known:
+                stray.add(name)
+        found = await self._place(sorted(stray))
+        if found:
+            logger.error("%d hosts were in no queue and are back, %s for one", len(found), found[0])
+        return found
+
     async def hosts(self) -> list[HostView]:
         """Return every host there is, one by one: an operator's view, no snapshot."""
-        pipe = self._redis.pipeline(transaction=False)
-        for name in ("ready", "inactive", "snoozed"):
-            pipe.zrange(self.prefix + name, 0, -1)
-        for name in ("inprocess", "retired"):
-            pipe.smembers(self.prefix + name)
-        pipe.hkeys(self.prefix + "exhausted")
-        names = sorted({name for group in await pipe.execute() for name in group})
-        return [view for name in names if (view := await self.host(name.decode())) is not None]
+        names = sorted(set(await self._names()))
+        views: list[HostView | None] = []
+        for start in range(0, len(names), CHUNK):
+            views += await asyncio.gather(
+                *(self.host(name.decode()) for name in names[start : start + CHUNK])
+            )
+        return [view for view in views if view is not None]
 
     async def host(self, host: str) -> HostView | None:
         """Return one host, or None if the frontier does not know it."""
@@ -330,10 +354,10 @@ class Frontier:
 
     async def drop(self) -> None:
         """Remove all its keys, a few hundred at a time."""
-        shards = int(await self._redis.hget(self.prefix + "ctl", "shards") or 0)  # type: ignore[misc]
+        shards = int(await self._redis.hget(self.prefix + "ctl", "shards") or 0)
         names = [f"{kind}:{n}" for kind in "sr" for n in range(-shards // 2 - 1, shards // 2 + 1)]
         for view in await self.hosts():
-            priorities = await self._redis.zrange(f"{self.prefix}p:{view.host}", 0, -1)
+            priorities: list[Any] = await self._redis.zrange(f"{self.prefix}p:{view.host}", 0, -1)
             names += [f"l:{priority.decode()}:{view.host}" for priority in priorities]
             names += [f"{kind}:{view.host}" for kind in "hqp"]
         names += ["ready", "inactive", "snoozed", "inprocess", "retired", "exhausted", "delayed"]
@@ -342,6 +366,35 @@ class Frontier:
             await self._redis.unlink(*(self.prefix + name for name in names[start : start + 500]))
 
     # --- inside ---------------------------------------------------------------------------------
+
+    async def _let_in(self, entries: Sequence[Entry], *, counted: bool, token: str) -> int | None:
+        """Let URLs in; returns how many were new, or None for a token that is stale."""
+        added = 0
+        for start in range(0, len(entries), CHUNK):
+            links = _links(entries[start : start + CHUNK], counted=counted)
+            new, figures = await self._call("schedule", token, *links)
+            self._note(figures)
+            if new < 0:
+                return None
+            added += new
+        return added
+
+    async def _names(self) -> list[bytes]:
+        pipe = self._redis.pipeline(transaction=False)
+        for name in ("ready", "inactive", "snoozed"):
+            pipe.zrange(self.prefix + name, 0, -1)
+        for name in ("inprocess", "retired"):
+            pipe.smembers(self.prefix + name)
+        pipe.hkeys(self.prefix + "exhausted")
+        return [name for group in await pipe.execute() for name in group]
+
+    async def _place(self, names: Sequence[bytes]) -> list[str]:
+        """Look at hosts anew; returns those that were in no structure."""
+        stray: list[str] = []
+        for start in range(0, len(names), CHUNK):
+            reply = await self._call("place", *names[start : start + CHUNK], allow_oom=True)
+            stray += [name.decode() for name in reply]
+        return stray
 
     async def _call(self, name: str, *arguments: Argument, allow_oom: bool = False) -> Any:
         operation = _operation(name, allow_oom=allow_oom)
@@ -356,17 +409,13 @@ class Frontier:
             return await reply
         except ResponseError as exc:
             if "CLOSED" in str(exc) or "NOFRONTIER" in str(exc):
-                self.figures = self.figures._replace(queued=0, leased=0, closed=True)
+                self.figures = self.figures._replace(queued=0, held=0, leased=0, closed=True)
                 raise Refused("this run is sealed and takes no more URLs") from None
             raise
 
     def _note(self, raw: Sequence[Any]) -> None:
         *counts, paused, stop, closed = raw
-        self.figures = Figures(*(int(each) for each in counts), bool(paused), _text(stop), bool(closed))
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+        self.figures = Figures._make((*counts, bool(paused), stop.decode(), bool(closed)))
 
 
 def _links(entries: Sequence[Entry], *, counted: bool) -> list[Argument]:
@@ -374,5 +423,6 @@ def _links(entries: Sequence[Entry], *, counted: bool) -> list[Argument]:
     common = "c" if counted else ""
     for entry in entries:
         flags = f"{common}{'f' if entry.forced else ''}{'h' if entry.head else ''}"
-        flat += (entry.host, str(entry.fingerprint), entry.priority, flags, entry.data)
+        priority = max(-MAX_PRIORITY, min(entry.priority, MAX_PRIORITY))
+        flat += (entry.host, str(entry.fingerprint), priority, flags, entry.data)
     return flat

@@ -26,6 +26,18 @@ end
 for _, host in ipairs(redis.call('HKEYS', P .. 'exhausted')) do
   note(host, 'x')
 end
+local cursor = '0'
+repeat  -- a host that is nowhere has keys all the same
+  local reply = redis.call('SCAN', cursor, 'MATCH', P:gsub('[%*%?%[%]%^\\]', '\\%0') .. '[hqp]:*', 'COUNT', 1000)
+  cursor = reply[1]
+  for _, key in ipairs(reply[2]) do
+    local host = key:sub(#P + 3)
+    if not found[host] then
+      found[host] = '-'
+      fault('%s has keys and is nowhere', host)
+    end
+  end
+until cursor == '0'
 local flights, leases = {}, 0
 local inproc = redis.call('HGETALL', P .. 'inproc')
 for i = 1, #inproc, 2 do
@@ -39,7 +51,7 @@ end
 if redis.call('ZCARD', P .. 'lease') ~= leases then
   fault('%d deadlines for %d leases', redis.call('ZCARD', P .. 'lease'), leases)
 end
-local queued = redis.call('ZCARD', P .. 'delayed')
+local queued, held = redis.call('ZCARD', P .. 'delayed'), 0
 for host, letter in pairs(found) do
   hosts[host] = nil
   local h = load(host)
@@ -54,7 +66,13 @@ for host, letter in pairs(found) do
   if redis.call('ZCARD', P .. 'p:' .. host) ~= h.lv then
     fault('%s counts %d priorities', host, h.lv)
   end
-  if h.st ~= letter then
+  if letter == 's' and tonumber(redis.call('ZSCORE', P .. 'snoozed', host)) ~= h.nd then
+    fault('%s is due at %.0f and snoozes until another time', host, h.nd)
+  end
+  if letter == 't' then
+    held = held + h.q
+  end
+  if letter ~= '-' and h.st ~= letter then
     fault('%s is in %s and says %s', host, letter, h.st)
   end
   if h.q ~= length then
@@ -72,11 +90,17 @@ end
 for host in pairs(flights) do
   fault('%s has leases and is nowhere', host)
 end
-local f = figures()
-if f[1] ~= queued then
-  fault('the counter says %d queued, the queues %d', f[1], queued)
+local function sum(kind)
+  local members = 0
+  for n = -math.ceil(ctl.shards / 2), math.ceil(ctl.shards / 2) do
+    members = members + redis.call('SCARD', P .. kind .. n)
+  end
+  return members
 end
-if f[2] ~= leases then
-  fault('the counter says %d leased, the leases are %d', f[2], leases)
+local actual = { queued = queued, held = held, leased = leases, seen = sum('s:'), results = sum('r:') }
+for name, number in pairs(actual) do
+  if (ctr[name] or 0) ~= number then
+    fault('the counter says %d %s, and there are %d', ctr[name] or 0, name, number)
+  end
 end
 return faults

@@ -176,7 +176,7 @@ local function place_all()
   end
 end
 
-local FIGURES = { 'queued', 'held', 'leased', 'started', 'results', 'seen', 'dead', 'late' }
+local FIGURES = { 'queued', 'held', 'leased', 'started', 'results', 'seen', 'dead', 'late', 'fresh' }
 
 local function figures()
   local found = {}
@@ -225,18 +225,20 @@ end
 -- Take the first item of the highest priority. Returns it and its priority; nothing if somebody has
 -- been at the queue's keys, and then counts it as empty.
 local function pop(h)
-  local item, priority
-  local level = h.lv > 0 and redis.call('ZREVRANGE', P .. 'p:' .. h.name, 0, 0)[1]
-  if not level or tonumber(level) < 0 then
-    item, priority = redis.call('LPOP', P .. 'q:' .. h.name), 0
-  end
-  if level and not item then
-    local list = P .. 'l:' .. level .. ':' .. h.name
-    item, priority = redis.call('LPOP', list), tonumber(level)
-    if redis.call('EXISTS', list) == 0 then
-      h.lv = h.lv - redis.call('ZREM', P .. 'p:' .. h.name, level)
+  local item, priority, level
+  repeat
+    level = h.lv > 0 and redis.call('ZREVRANGE', P .. 'p:' .. h.name, 0, 0)[1]
+    if not level or tonumber(level) < 0 then
+      item, priority = redis.call('LPOP', P .. 'q:' .. h.name), 0
     end
-  end
+    if level and not item then
+      local list = P .. 'l:' .. level .. ':' .. h.name
+      item, priority = redis.call('LPOP', list), tonumber(level)
+      if redis.call('EXISTS', list) == 0 then
+        h.lv = h.lv - redis.call('ZREM', P .. 'p:' .. h.name, level)
+      end
+    end
+  until item or not level
   local taken = item and 1 or h.q
   h.q = h.q - taken
   count('queued', -taken)
@@ -260,7 +262,7 @@ local function entry_of(item)
 end
 
 local function shard(fp)
-  return digits(math.floor(tonumber(fp) / SHARD))
+  return math.floor(fp / SHARD)
 end
 
 -- Let links in: five arguments each, from ARGV[first] on: host, fingerprint, priority, flags, entry.
@@ -272,7 +274,7 @@ local function admit(first)
     local fp, flags = ARGV[i + 1], ARGV[i + 3]
     local new = redis.call('SADD', P .. 's:' .. shard(fp), fp)
     marked = marked + new
-    if new == 1 or flags:find('f', 1, true) then
+    if new == 1 or (flags ~= '' and flags:find('f', 1, true)) then
       local entry = item_of(ARGV[i + 4], 0, 0, flags:find('c', 1, true) and 1 or 0)
       push(load(ARGV[i]), entry, tonumber(ARGV[i + 2]), flags:find('h', 1, true))
       added = added + 1
