@@ -15,7 +15,7 @@
 | /fr, /ja                   | ISO-8859-1 by header, Shift_JIS by meta tag | done                      |
 | /zh                        | Chinese, in UTF-8                           | done                      |
 | /api/tides.json, /press.txt, /sitemap.xml | text that is no HTML         | done                      |
-| /harbour.png, /price-list.pdf | binary                                   | done, text_length null    |
+| /harbour, /price-list      | a picture and a PDF, under names without an ending | done, text_length null |
 | /app/                      | an empty shell and a script that adds nothing | empty                   |
 | /app/tides                 | built by a script from /api/tides.json      | empty; done when rendered |
 | /lighthouse                | 301 to a page that is linked elsewhere too  | redirected                |
@@ -23,7 +23,7 @@
 | /news/lost-dog             | 404                                         | failed                    |
 | /weather                   | 500, always                                 | failed, all attempts used |
 | /members/                  | forbidden by robots.txt                     | disregarded, no request   |
-| /forum/, /forum/cheap-anchors | a page with `nofollow`, and what it links to | done, and never requested |
+| /forum/                    | 200, with `nofollow`: advice to search engines | done; its links too    |
 | http://estuary-post.invalid/ | linked, on another host                   | never requested           |
 
 `EXPECTED` says the same to a program.

@@ -48,6 +48,7 @@ def _empty(*, rendered: FetchStatus) -> Expected:
         schedule_status=ScheduleStatus.SUCCEEDED,
         fetch_status=FetchStatus.EMPTY,
         http_status=200,
+        reason="unrendered_shell",
         text=False,
         second=FetchStatus.NOT_MODIFIED,
         rendered=rendered,
@@ -58,7 +59,7 @@ def _redirected() -> Expected:
     return Expected(
         schedule_status=ScheduleStatus.SUCCEEDED,
         fetch_status=None,
-        http_status=301,
+        http_status=None,
         reason="redirected",
         text=None,
     )
@@ -92,8 +93,8 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
         **{path: _done() for path in _ARTICLES},
         "/live": _done(second=FetchStatus.DONE),
         "/welcome": _done(second=FetchStatus.DONE),
-        "/harbour.png": _done(text=None),
-        "/price-list.pdf": _done(text=None),
+        "/harbour": _done(text=None),
+        "/price-list": _done(text=None),
         "/app/": _empty(rendered=FetchStatus.EMPTY),
         "/app/tides": _empty(rendered=FetchStatus.DONE),
         "/lighthouse": _redirected(),
@@ -101,6 +102,7 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
         "/2006/history": _redirected(),
         "/old/history": _redirected(),
         "/news/lost-dog": _failed(404),
+        "/forum/cheap-anchors": _failed(404),
         "/weather": _failed(500),
         "/members/": Expected(
             schedule_status=ScheduleStatus.DISREGARDED,
@@ -111,6 +113,3 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
         ),
     }
 )
-
-#: What is linked and must not be requested, apart from what robots.txt forbids.
-NEVER_REQUESTED = ("/forum/cheap-anchors",)

@@ -30,8 +30,8 @@ FILES = {
     "/style.css": ("style.css", "text/css; charset=utf-8"),
     "/api/tides.json": ("tides.json", "application/json"),
     "/press.txt": ("press.txt", "text/plain; charset=utf-8"),
-    "/harbour.png": ("harbour.png", "image/png"),
-    "/price-list.pdf": ("price-list.pdf", "application/pdf"),
+    "/harbour": ("harbour.png", "image/png"),
+    "/price-list": ("price-list.pdf", "application/pdf"),
 }
 #: Written in another encoding, and by what the reader is told: the header's charset, or nothing.
 ENCODINGS = {"/fr": ("iso-8859-1", "; charset=iso-8859-1"), "/ja": ("shift_jis", "")}
