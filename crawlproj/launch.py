@@ -68,7 +68,7 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     """Crawl until the run is over or a signal comes; return the exit code."""
     spidercls, config = check(settings, name, arguments)
     _check_reactor(settings)
-    with _said(settings, f"{name}   starting"):
+    with _said(settings, f"{config.crawl_name or name}   starting"):
         addresses = _servers(config, spidercls.name)
     # Everything that reads settings finds the servers there, scrapy-redis included.
     settings.set("REDIS_URL", addresses.redis_url, "cmdline")

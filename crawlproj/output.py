@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
     from rich.table import Table
@@ -268,6 +268,17 @@ def size(count: int | None) -> str:
             return f"{value:.0f} {unit}"
         value /= 1000
     return f"{value:.1f} GB"
+
+
+def flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Return every value of a record under its path: counts.fetch_status.done, fetches.0.at."""
+    for name, value in record.items():
+        path = f"{prefix}{name}"
+        inner = dict(enumerate(value)) if isinstance(value, list) else value
+        if isinstance(inner, dict) and inner:
+            yield from flat({str(key): each for key, each in inner.items()}, f"{path}.")
+        else:
+            yield path, one_line(plain(value) if value not in ([], {}) else None)
 
 
 def quiet_stdout() -> None:

@@ -136,7 +136,8 @@ class Ending:
     def pace(self) -> str:
         """What this worker did, in which time."""
         speed = f", {self.pages / self.seconds:.1f} pages/s" if self.seconds > 0 else ""
-        return f"{number(self.pages)} pages in {duration(self.seconds)}{speed}"
+        pages = f"{number(self.pages)} page{'s' if self.pages != 1 else ''}"
+        return f"{pages} in {duration(self.seconds)}{speed}"
 
     @property
     def next_steps(self) -> tuple[str, ...]:

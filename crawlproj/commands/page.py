@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
-from crawlproj.commands.pages import FIELDS, SHORT_ID
+from crawlproj.commands.pages import SHORT_ID, shaped
 from crawlproj.exceptions import BadArgument, NotFound, WrongUsage
-from crawlproj.output import Output, ago, duration, harmless, moment, number, one_line, size
+from crawlproj.items import ScheduleStatus
+from crawlproj.output import Output, ago, duration, flat, harmless, moment, number, one_line, size
 
 if TYPE_CHECKING:
     import argparse
@@ -152,13 +153,17 @@ def _tell(out: Output, connection: Connection[Any], page: dict[str, Any], others
     fetches = rows.page_fetches(connection, name, key)
     objects = rows.page_objects(connection, name, key)
     items = rows.page_items(connection, name, key)
-    if out.as_json:
-        row = {field: page[field] for field in FIELDS}
-        row |= {"id": page["id"], "crawl": name, "run": page["run"]} | {field: page[field] for field in _MORE}
-        row |= {"first_seen": fetches[0]["at"] if fetches else None, "last_seen": page["reported_at"]}
-        out.json(row | {"fetches": fetches, "objects": objects, "items": items})
-    else:
+    if out.for_people:
         out.record(_story(page, fetches, objects, items, others))
+        return
+    row = shaped(page) | {"id": page["id"], "crawl": name, "run": page["run"]}
+    row |= {field: page[field] for field in _MORE}
+    row |= {"first_seen": fetches[0]["at"] if fetches else None, "last_seen": page["reported_at"]}
+    row |= {"fetches": fetches, "objects": objects, "items": items}
+    if out.as_json:
+        out.json(row)
+    else:
+        out.record(flat(row))
 
 
 def _story(
@@ -208,7 +213,8 @@ def _attempts(fetches: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
             *([size(fetch["bytes"])] if fetch["bytes"] else []),
             f"by {fetch['worker']}",
         ]
-        yield f"attempt {fetch['attempt']}", " · ".join(words)
+        refused = fetch["schedule_status"] == ScheduleStatus.DISREGARDED
+        yield "no attempt" if refused else f"attempt {fetch['attempt']}", " · ".join(words)
 
 
 def _stored(page: Mapping[str, Any], objects: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -223,7 +229,7 @@ def _stored(page: Mapping[str, Any], objects: Sequence[Mapping[str, Any]]) -> It
             size(each["body_size"]),
             *([f"{number(each['text_length'])} characters"] if each["text_length"] is not None else []),
             *([each["language"]] if each["language"] else []),
-            f"fetched {moment(each['fetched_at'])}",
+            moment(each["fetched_at"]),
         ]
         yield mark, " · ".join(words)
     if page["health_signal"]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
-from crawlproj.items import FetchStatus, ScheduleStatus
+from crawlproj.items import FetchStatus, HealthSignal, ScheduleStatus
 from crawlproj.output import NOTHING, Column, Output
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 FOR_A_SCREEN = 100
 SHORT_ID = 10  #: digits; among a million pages one in a million shares them with another
@@ -103,12 +104,20 @@ class Command(cli.Command):
         return None
 
 
+def shaped(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a page as the contract has it; jsonb has lost the order of the health signal's fields."""
+    signal = row["health_signal"]
+    if signal is not None:
+        signal = {field.name: signal.get(field.name) for field in fields(HealthSignal)}
+    return {field: row[field] for field in FIELDS} | {"health_signal": signal}
+
+
 def _shaped(rows: Iterable[dict[str, Any]], *, as_json: bool) -> Iterator[dict[str, Any]]:
     from crawlproj.frontier.canonical import page_key  # noqa: PLC0415  # keeps `scrapy` quick to start
 
     for row in rows:
         if as_json:
-            yield {field: row[field] for field in FIELDS}
+            yield shaped(row)
         else:
             digits = row["object_id"] or page_key(row["canonical_url"]).hex()
             yield row | {"id": digits[:SHORT_ID] or NOTHING}

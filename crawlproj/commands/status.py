@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
-from crawlproj.output import Output, ago, console, duration, number, one_line, pairs_table
+from crawlproj.output import Output, ago, console, duration, flat, number, pairs_table
 
 if TYPE_CHECKING:
     import argparse
@@ -96,7 +96,7 @@ def _print(out: Output, standing: Standing) -> None:
     if out.as_json:
         out.json(standing.record)
     else:
-        out.record(_for_people(standing) if out.for_people else _flat(standing.record))
+        out.record(_for_people(standing) if out.for_people else flat(standing.record))
     out.flush()
 
 
@@ -142,17 +142,6 @@ async def _frontier(
             return {}, None
         figures = await frontier.refresh()
         return figures._asdict(), [cli.host_row(view) for view in await frontier.hosts()]
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Return every value under its path: counts.fetch_status.done."""
-    for name, value in record.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        elif isinstance(value, list):
-            yield f"{prefix}{name}", str(len(value))
-        else:
-            yield f"{prefix}{name}", one_line(value)
 
 
 def _for_people(standing: Standing) -> Iterator[tuple[str, str]]:

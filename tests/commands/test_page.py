@@ -43,7 +43,9 @@ def test_story(scrapy, environment, add_crawl, add_page, add_content, add_fetch)
     assert [fetch["http_status"] for fetch in row["fetches"]] == [502, 200]
     assert row["first_seen"] == "2026-01-02T03:04:01Z"
     assert row["content_id"] == row["object_id"] == row["objects"][0]["object_id"] == content
-    assert row["health_signal"] == signal
+    assert row["health_signal"] == signal | dict.fromkeys(set(row["health_signal"]) - set(signal))
+    values = dict(line.split("\t") for line in scrapy("page", "http://h/1").lines)
+    assert (values["fetches.0.reason"], values["health_signal.text_length"]) == ("http_502", "7")
     shown = on_terminal(environment | {"NO_COLOR": "1"}, "page", "http://h/1")
     assert "attempt 1" in shown
     assert "http_502" in shown

@@ -80,7 +80,7 @@ def test_piped_is_name_and_value(scrapy, add_crawl, add_page):
     assert values["name"] == "a"
     assert values["counts.fetch_status.done"] == "1"
     assert values["stop_reason"] == "-"
-    assert values["workers"] == "0"
+    assert values["workers"] == "-"
 
 
 def test_watch_ends_with_the_crawl(scrapy, add_crawl, database):

@@ -3,7 +3,7 @@
 SELECT url
   FROM (SELECT url
           FROM page
-         WHERE crawl_id = %(crawl_id)s AND fetch_status = 'done'
+         WHERE crawl_id = %(crawl_id)s AND fetch_status IN ('done', 'not_modified')
          LIMIT 100) AS sample
  ORDER BY length(url), url
  LIMIT 1
