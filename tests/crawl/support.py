@@ -6,11 +6,16 @@ import gzip
 import time
 from typing import TYPE_CHECKING, Any
 
+from crawlproj.connections import open_redis
+from crawlproj.frontier.frontier import Frontier
+from crawlproj.scripts import Scripts
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from redis import Redis
 
+    from crawlproj.frontier.codec import Entry
     from crawlproj.testing.project import Project
 
 WORDS = "<main><p>" + "Some words that anybody can read, quite a few of them. " * 5 + "</p></main>"
@@ -31,6 +36,15 @@ def figures(redis: Redis) -> dict[str, int]:
     """Return the counters of the one frontier there is."""
     (key,) = redis.scan_iter("frontier:*:ctr")
     return {name.decode(): int(value) for name, value in redis.hgetall(key).items()}
+
+
+async def push(redis_url: str, entries: Sequence[Entry]) -> None:
+    """Queue entries, whatever they hold, in the one frontier there is."""
+    redis = open_redis(redis_url)
+    keys = [key async for key in redis.scan_iter("frontier:*:ctl")]
+    frontier_id = keys[0].decode().split(":")[1].strip("{}")
+    await Frontier(redis, Scripts(redis, "test"), frontier_id).schedule(entries)
+    await redis.aclose()
 
 
 def bomb() -> bytes:

@@ -11,7 +11,8 @@ import psycopg
 from aiohttp import web
 from redis import Redis
 
-from tests.crawl.support import bomb, figures, linking, poll, status
+from crawlproj.frontier.codec import Entry
+from tests.crawl.support import bomb, figures, linking, poll, push, status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,14 +202,11 @@ def test_nothing_in_the_queue_is_ever_unpickled(
     process = scrapy.start("crawl", "site", "-a", f"seeds={site.url}/", settings=settings)
     assert poll(lambda: site.hits["/"])
     host = site.url.removeprefix("http://")
-    with Redis.from_url(redis_url) as redis:
-        prefix = next(key for key in redis.scan_iter("frontier:*:ctl")).decode().removesuffix("ctl")
-        pipe = redis.pipeline()
-        for entry in (pickle.dumps(Poison()), b"rubbish"):
-            pipe.rpush(f"{prefix}q:{host}", entry)
-            pipe.hincrby(f"{prefix}h:{host}", "q", 1)
-            pipe.hincrby(f"{prefix}ctr", "queued", 1)
-        pipe.execute()
+    poison = [pickle.dumps(Poison()).decode("latin-1"), "rubbish"]
+    entries = [
+        Entry(f"{site.url}/{number}", host, number, data) for number, data in enumerate(poison, start=1)
+    ]
+    asyncio.run(push(redis_url, entries))
     stderr = process.communicate(timeout=30)[1]
     assert process.returncode == 0, stderr
     assert stderr.count("cannot be read") == 2

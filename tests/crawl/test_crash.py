@@ -1,0 +1,158 @@
+"""Workers and servers that die lose nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from crawlproj.connections import open_redis_sync
+from tests.crawl.support import linking, poll, status
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crawlproj.testing.project import Project
+    from crawlproj.testing.site import Site
+
+PAGES = 300
+
+
+def web(site: Site, pages: int, *, delay: float = 0.02) -> None:
+    """Make a site in which every page links to a few others."""
+    for n in range(pages):
+        others = {(n * 2 + 1) % pages, (n * 2 + 2) % pages, (n * 7) % pages}
+        site.add(f"/{n}", linking(*(f"/{other}" for other in sorted(others))), delay=delay)
+
+
+@pytest.mark.timeout(240)
+def test_kill_9_of_the_worker_at_ten_moments(site: Site, tmp_path: Path) -> None:
+    """Ten workers killed in mid-crawl, on embedded servers: all pages stored, no lease waits too long, no orphans."""
+    web(site, PAGES)
+    home = tmp_path / "home"
+    lease = 3
+    environment = {**os.environ, "CRAWLPROJ_HOME": str(home), "NO_COLOR": "1"}
+    for name in ("REDIS_URL", "DATABASE_URL"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "scrapy", "crawl", "site", "-a", f"seeds={site.url}/0"]
+    for name, value in {
+        "CRAWL_NAME": "killed", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 8, "LEASE_SECONDS": lease
+    }.items():  # fmt: skip
+        command += ["-s", f"{name}={value}"]
+    chance = random.Random(11)
+    for _ in range(10):
+        before = len(site.requests)
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        assert poll(lambda before=before: len(site.requests) > before or process.poll() is not None)
+        time.sleep(chance.uniform(0, 0.25))  # the moment is the point
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    last = time.monotonic()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    late = max(times[-1] for times in site.hits.values()) - last
+    assert late < lease + 30
+
+    def ask(*arguments: str) -> list[Any]:
+        found = subprocess.run(
+            [sys.executable, "-m", "scrapy", *arguments, "--json"],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return [json.loads(line) for line in found.stdout.splitlines()]
+
+    pages = ask("pages", "killed", "--limit", "0")
+    assert len({page["url"] for page in pages}) == len(pages) == PAGES
+    assert {page["fetch_status"] for page in pages} == {"done"}
+    (state,) = ask("status", "killed")
+    assert (state["status"], state["run"]) == ("sealed", 1)
+    assert poll(lambda: not servers_of(home), seconds=20), servers_of(home)
+
+
+def servers_of(home: Path) -> list[str]:
+    """Return the processes that were started for *home*."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(str(home) in part for part in process.info["cmdline"] or ()):
+            found.append(" ".join(process.info["cmdline"]))
+    return found
+
+
+def test_a_second_signal_ends_at_once_and_loses_nothing(site: Site, scrapy: Project) -> None:
+    """SIGINT twice (B-02): gone in no time, and the next worker finishes the run, each page stored once."""
+    web(site, 40, delay=1)
+    settings = {"CRAWL_NAME": "twice", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 20, "LEASE_SECONDS": 2}
+    arguments = ("crawl", "site", "-a", f"seeds={site.url}/0")
+    process = scrapy.start(*arguments, settings=settings)
+    assert poll(lambda: len(site.requests) > 4)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)  # two presses of a person
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    process.communicate(timeout=10)
+    assert time.monotonic() - began < 5
+    done = scrapy(*arguments, settings=settings)
+    assert done.returncode == 0, done.stderr
+    assert status(scrapy, "twice")["counts"]["fetch_status"]["done"] == 40
+    assert status(scrapy, "twice")["run"] == 1
+
+
+def test_one_signal_finishes_what_runs(site: Site, scrapy: Project) -> None:
+    """SIGTERM: what is in flight is stored, the rest is due again, and the exit code says so."""
+    web(site, 60, delay=0.5)
+    settings = {"CRAWL_NAME": "term", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 4, "LEASE_SECONDS": 60}
+    arguments = ("crawl", "site", "-a", f"seeds={site.url}/0")
+    process = scrapy.start(*arguments, settings=settings)
+    assert poll(lambda: len(site.requests) > 6)
+    process.send_signal(signal.SIGTERM)
+    stderr = process.communicate(timeout=20)[1]
+    assert process.returncode == 11, stderr
+    stopped = status(scrapy, "term")
+    fetched = len([path for path in site.hits if path != "/robots.txt"])
+    assert stopped["counts"]["fetch_status"]["done"] == fetched
+    assert (stopped["status"], stopped["leased"], stopped["workers"]) == ("started", 0, [])
+    done = scrapy(*arguments, settings=settings)  # at once: no lease has to run out
+    assert done.returncode == 0, done.stderr
+    assert status(scrapy, "term")["counts"]["fetch_status"]["done"] == 60
+    assert {len(times) for path, times in site.hits.items() if path != "/robots.txt"} == {1}
+
+
+def test_a_lost_redis_reply_or_connection_delays_only(site: Site, scrapy: Project, redis_url: str) -> None:
+    """Every client connection of Redis cut again and again in mid-crawl: the run finishes whole."""
+    web(site, 60, delay=0.05)
+    settings = {"CRAWL_NAME": "cut", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 4, "LEASE_SECONDS": 3}
+    process = scrapy.start("crawl", "site", "-a", f"seeds={site.url}/0", settings=settings)
+    assert poll(lambda: len(site.requests) > 4)
+    with open_redis_sync(redis_url) as redis:
+        for _ in range(5):
+            redis.client_kill_filter(_type="normal", skipme=True)
+            time.sleep(0.2)  # some work in between
+    stderr = process.communicate(timeout=40)[1]
+    assert process.returncode == 0, stderr
+    assert status(scrapy, "cut")["counts"]["fetch_status"]["done"] == 60
+
+
+def test_a_store_that_breaks_never_hangs(site: Site, scrapy: Project) -> None:
+    """The store's task dies: one error, leases given back, exit code 1, and the next worker goes on."""
+    web(site, 20)
+    settings = {"CRAWL_NAME": "broken", "MIN_INTERVAL_MS": 0}
+    arguments = ("crawl", "site", "-a", f"seeds={site.url}/0")
+    done = scrapy(*arguments, settings={**settings, "ITEM_PIPELINES": {
+        "pipelines.classify.ClassifyPipeline": 10,
+        "tests.crawl.broken.BrokenStore": 20,
+        "pipelines.report.ReportPipeline": 30,
+    }})  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "The worker stops" in done.stderr
+    state = status(scrapy, "broken")
+    assert (state["status"], state["leased"]) == ("started", 0)
+    done = scrapy(*arguments, settings=settings)
+    assert done.returncode == 0, done.stderr
+    assert status(scrapy, "broken")["counts"]["fetch_status"]["done"] == 20
