@@ -24,6 +24,8 @@ from crawlproj.pages.known import known_validators
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
@@ -60,6 +62,8 @@ class FrontierScheduler(BaseScheduler):
         self._wanted = asyncio.Event()
         self._starved = True
         self._asked = False  #: whether the frontier has answered yet
+        self._closing = False
+        self._ahead: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._feed: Feed | None = None
 
@@ -80,10 +84,15 @@ class FrontierScheduler(BaseScheduler):
 
     def start(self) -> None:
         """Begin to lease; called when the crawl has been claimed and the engine runs."""
-        for work in (self._fetch_ahead(), self._renew(), *([self._read_feed()] if self._feed else [])):
-            task = asyncio.get_running_loop().create_task(work)
-            task.add_done_callback(self._task_ended)
-            self._tasks.append(task)
+        self._ahead = self._run(self._fetch_ahead())
+        self._tasks = [self._run(self._renew())]
+        if self._feed is not None:
+            self._tasks.append(self._run(self._read_feed()))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._task_ended)
+        return task
 
     def close(self, reason: str) -> Deferred[None]:
         """Send what is pending and give back what was not started."""
@@ -218,14 +227,14 @@ class FrontierScheduler(BaseScheduler):
 
     async def _fetch_ahead(self) -> None:
         worker, frontier = self._worker, self._worker.frontier
-        while True:
+        while not self._closing:
             self._wanted.clear()
             want = 0 if worker.draining else self._config.max_concurrent_count - len(self._ready)
             granted = await frontier.next(worker.id, want, self._config.lease_seconds)
             self._asked = True
             if granted.grants:
                 await self._accept(granted.grants)
-            if (self._ready or self._again or frontier.figures.idle) and self._starved:
+            if (self._ready or self._again or frontier.figures.idle) and self._starved and not self._closing:
                 self._crawler.engine.crawl(WAKE)
             if frontier.figures.stop:
                 worker.draining = True
@@ -307,20 +316,27 @@ class FrontierScheduler(BaseScheduler):
             self._worker.give_up("scheduler_failed", error)
 
     async def _close(self) -> None:
+        self._closing = True
+        self._wanted.set()
+        if self._worker.is_open:
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._give_all_back()
+            except TimeoutError:
+                logger.warning("Redis is away: leases are not given back but run out by themselves")
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if not self._worker.is_open:
-            return
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                while self._scheduling:
-                    await asyncio.sleep(0.01)
-                await self._give_back()
-                await self._worker.frontier.release(self._worker.id, list(self._worker.visits))
-        except TimeoutError:
-            logger.warning("Redis is away: leases are not given back but run out by themselves")
+
+    async def _give_all_back(self) -> None:
+        if self._ahead is not None:
+            # Not cancelled: what the server grants to a call that nobody waits for would be lost for a lease.
+            await self._ahead
+        while self._scheduling:
+            await asyncio.sleep(0.01)
+        await self._give_back()
+        await self._worker.frontier.release(self._worker.id, list(self._worker.visits))
 
 
 def _times(request: Request, name: str) -> int:

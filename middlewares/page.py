@@ -308,6 +308,7 @@ class PageMiddleware:
             pass  # how the report pipeline keeps pages from the spider's own pipelines
         except Exception as exc:  # noqa: BLE001  # a pipeline is anybody's code; the lease must not hang on it
             self._worker.give_up("pipeline_failed", exc)
+            await self._worker.frontier.release(self._worker.id, [visit.lease.token])
         finally:
             self._worker.visits.pop(visit.lease.token, None)
 
