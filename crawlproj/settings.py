@@ -73,11 +73,15 @@ DOWNLOADER_MIDDLEWARES = {
     # concurrent first requests to a host through.
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "middlewares.robots.RobotsMiddleware": 100,
-    "middlewares.conditional.ConditionalMiddleware": 450,
     "middlewares.health.HealthMiddleware": 540,
     # Ours hands the request back to the frontier; Scrapy's retries at once, in this process.
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "middlewares.retry.RetryMiddleware": 550,
+    # Ours tells when a compressed body ends early; Scrapy's returns what there is as if it were all.
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "middlewares.compression.CompressionMiddleware": 590,
+    # Behind Scrapy's redirects (600), which copy the headers: validators of one URL are no other's.
+    "middlewares.conditional.ConditionalMiddleware": 610,
     "middlewares.throttle.ThrottleMiddleware": 990,  # nearest the wire: nothing passes it by
 }
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from scrapy.exceptions import ResponseDataLossError
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
 from crawlproj.exceptions import RetryLater
@@ -101,7 +101,7 @@ class RetryMiddleware:
 
 def _chosen_exceptions(settings: BaseSettings) -> tuple[type[BaseException], ...] | None:
     """Return the exceptions that somebody chose, or None where it is Scrapy's default list."""
-    priority = settings.getpriority("RETRY_EXCEPTIONS")
-    if priority is None or priority <= SETTINGS_PRIORITIES["default"]:
+    chosen = settings.getlist("RETRY_EXCEPTIONS")
+    if chosen == default_settings.RETRY_EXCEPTIONS:
         return None
-    return tuple(load_object(each) for each in settings.getlist("RETRY_EXCEPTIONS"))
+    return tuple(load_object(each) for each in chosen)
