@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from crawlproj.items import Visit
 
+MET = 10_000  # hosts a worker remembers to have a way to
 PLACE = "throttle_place"  #: meta: the place a request has among those in flight, while it has one
 
 
@@ -40,6 +41,7 @@ class ThrottleMiddleware:
         self._config = self._worker.config
         self._closing = ClosingTime(lambda: is_closing(crawler))
         self._places: dict[str, tuple[Grant, float]] = {}  # member -> grant, how late it went out
+        self._met: dict[str, None] = {}
         self._runtime: DomainRuntime | None = None
         self._turns: Turns | None = None
 
@@ -98,7 +100,21 @@ class ThrottleMiddleware:
         member = request.meta.pop(PLACE, None)
         place = self._places.pop(member, None) if member is not None else None
         if place is not None and self._turns is not None:
-            self._turns.give_back(place[0], late_ms=place[1])
+            grant, late_ms = place
+            if self._is_first(grant.domain):
+                # Until there is a way to a host (name, connection, TLS; in a new process the very code
+                # for it), nobody knows when a request reaches it: no later than its answer came.
+                late_ms = self._turns.lateness_ms(grant)
+            self._turns.give_back(grant, late_ms=late_ms)
+
+    def _is_first(self, domain: str) -> bool:
+        """Return whether this worker has not met the host lately, and note that it has now."""
+        if domain in self._met:
+            return False
+        self._met[domain] = None
+        if len(self._met) > MET:
+            del self._met[next(iter(self._met))]
+        return True
 
     def _pace(self, request: Request, domain: str, visit: Visit | None) -> Pace:
         """Return the interval of the lease if that is for this host, else the default."""
