@@ -1,0 +1,69 @@
+"""Servers that go away for ten seconds in mid-crawl: the crawl waits, then finishes whole."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from crawlproj.servers.embedded import join, leave
+from crawlproj.servers.postgres import Postgres
+from crawlproj.testing.servers import fast_folder
+from tests.crawl.support import linking, poll, status
+from tests.redis_server import OwnRedis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crawlproj.testing.project import Project
+    from crawlproj.testing.site import Site
+
+AWAY = 10  # seconds
+PAGES = 200
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder for servers of this test's own, short enough for a socket's name."""
+    with tempfile.TemporaryDirectory(prefix="away-", dir=fast_folder(), ignore_cleanup_errors=True) as folder:
+        yield Path(folder).resolve()
+        leave(Path(folder).resolve(), now=True)
+
+
+@pytest.mark.timeout(150)
+def test_both_servers_go_away_in_turn(
+    site: Site, scrapy: Project, valkey_url: str, home: Path
+) -> None:
+    """PostgreSQL stopped for 10 s, Redis killed for 10 s: one warning each, every page once, sealed."""
+    for n in range(PAGES):
+        links = {(n * 2 + 1) % PAGES, (n * 2 + 2) % PAGES}
+        site.add(f"/{n}", linking(*(f"/{each}" for each in links)), delay=0.05)
+    redis = OwnRedis(home, valkey_url)
+    redis.start()
+    join(home, valkey=False)
+    postgres = Postgres(home)
+    scrapy.env |= {"REDIS_URL": redis.url, "DATABASE_URL": postgres.url}
+    assert scrapy("migrate").returncode == 0
+    settings = {"CRAWL_NAME": "outage", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 2, "LEASE_SECONDS": 5}
+    process = scrapy.start("crawl", "site", "-a", f"seeds={site.url}/0", settings=settings)
+    try:
+        assert poll(lambda: len(site.requests) > 10)
+        postgres.stop()
+        time.sleep(AWAY)
+        postgres.begin()
+        before = len(site.requests)
+        assert poll(lambda: len(site.requests) > before + 10)
+        redis.kill()
+        time.sleep(AWAY)
+        redis.start()
+        stderr = process.communicate(timeout=60)[1]
+        assert process.returncode == 0, stderr
+        state = status(scrapy, "outage")
+        assert (state["status"], state["counts"]["fetch_status"]["done"]) == ("sealed", PAGES)
+        assert stderr.count("WARNING") <= 4, stderr
+    finally:
+        process.kill()
+        redis.kill()
