@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -20,7 +21,8 @@ class OwnRedis:
 
     def __init__(self, folder: Path, like: str) -> None:
         client = open_redis_sync(like)
-        self._program = client.info("server")["executable"]
+        program = Path(client.info("server")["executable"])
+        self._program = shutil.which(program) or shutil.which(program.name)
         client.close()
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -28,9 +30,15 @@ class OwnRedis:
 
     def start(self, *, wait: bool = True) -> None:
         """Start it, and return when it answers."""
+        options = {
+            "port": "0",
+            "unixsocket": f"{self._folder}/r.sock",
+            "dir": str(self._folder),
+            "save": "",
+            "appendonly": "yes",
+        }
         self._process = subprocess.Popen(
-            [self._program, "--port", "0", "--unixsocket", f"{self._folder}/r.sock"]
-            + ["--save", "", "--appendonly", "yes", "--dir", str(self._folder)],
+            [self._program, *(word for name, value in options.items() for word in (f"--{name}", value))],
             stdout=subprocess.DEVNULL,
         )
         while wait:

@@ -60,7 +60,7 @@ end
 -- other than 0; bl blocked; iv interval, ms (-1: the default), fl in-flight limit (-1), bu budget (-2)
 local FIELDS = { 'st', 'q', 'f', 'nd', 'sp', 'ss', 'er', 'pr', 'bo', 'ba', 'lv', 'bl', 'iv', 'fl', 'bu' }
 local FRESH = { '', 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, -1, -1, -2 }
-local hosts = {}
+local hosts, touched = {}, {}
 
 local function load(host)
   local h = hosts[host]
@@ -76,6 +76,7 @@ local function load(host)
   h.snoozed_until = h.nd
   h.held = h.st == 't' and h.q or 0
   hosts[host] = h
+  touched[#touched + 1] = h
   return h
 end
 
@@ -170,10 +171,14 @@ local function place(h)
   end
 end
 
+-- In the order in which they came, so that the hosts of the first links have the first turns.
 local function place_all()
-  for _, h in pairs(hosts) do
-    place(h)
+  for _, h in ipairs(touched) do
+    if hosts[h.name] == h then
+      place(h)
+    end
   end
+  touched = {}
 end
 
 local FIGURES = { 'queued', 'held', 'leased', 'started', 'results', 'seen', 'dead', 'late', 'fresh' }

@@ -1,0 +1,121 @@
+"""Frontiers on a real server, each of them consistent when its test ends."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+import crawlproj.settings
+from crawlproj.config import Config
+from crawlproj.connections import open_redis
+from crawlproj.frontier.codec import Entry, decode, encode_link
+from crawlproj.frontier.frontier import Frontier, Grant, Outcome
+from crawlproj.scripts import Scripts
+from tests.redis_server import OwnRedis
+
+
+def config(**knobs: Any) -> Config:
+    """Return the defaults, but without waits and with a small filter, changed by *knobs*."""
+    settings = Settings()
+    settings.setmodule(crawlproj.settings)
+    settings.set("MIN_INTERVAL_MS", 0)
+    settings.set("FRONTIER_SEEN_SHARDS", 16)
+    return replace(Config.from_settings(settings), **knobs)
+
+
+def link(url: str, **changed: Any) -> Entry:
+    """Return the entry of a link; a URL without a scheme is a host and a path."""
+    return replace(encode_link(url if "://" in url else f"http://{url}", 1), **changed)
+
+
+def links(host: str, n: int, start: int = 0) -> list[Entry]:
+    """Return entries of one host: /0, /1 and so on."""
+    return [link(f"{host}/{number}") for number in range(start, start + n)]
+
+
+def name_of(grant: Grant) -> str:
+    """Return host and path of what was leased."""
+    return decode(grant.host, grant.entry).wire.removeprefix("http://")
+
+
+class Fleet:
+    """Makes frontiers on one server, as any number of workers see them."""
+
+    def __init__(self, url: str, stack: AsyncExitStack) -> None:
+        self.redis = open_redis(url)
+        self._url = url
+        self._stack = stack
+        self.made: list[Frontier] = []
+        stack.push_async_callback(self.redis.aclose)
+
+    async def __call__(self, name: str = "crawl", **knobs: Any) -> Frontier:
+        """Create or join a frontier, over a connection of its own."""
+        client = open_redis(self._url)
+        scripts = Scripts(client, "test")
+        self._stack.push_async_callback(client.aclose)
+        self._stack.push_async_callback(scripts.close)
+        frontier = Frontier(client, scripts, name)
+        await frontier.create(config(**knobs))
+        self.made.append(frontier)
+        return frontier
+
+    async def snapshot(self, *without: str) -> dict[bytes, bytes]:
+        """Return everything the server has, as it has it, but for keys ending in one of *without*."""
+        keys = [key async for key in self.redis.scan_iter() if not key.decode().endswith(without or ("\n",))]
+        return {key: await self.redis.dump(key) for key in keys}
+
+
+@pytest.fixture
+async def fleet(redis_url):
+    """Frontiers on the session's server, found consistent at the end."""
+    async with AsyncExitStack() as stack:
+        fleet = Fleet(redis_url, stack)
+        yield fleet
+        for frontier in fleet.made:
+            if await frontier.exists():
+                assert await frontier.check() == []
+
+
+@pytest.fixture
+async def frontier(fleet):
+    """One frontier, without waits."""
+    return await fleet()
+
+
+@pytest.fixture
+def own_server(tmp_path, valkey_url):
+    """A server of this test's own."""
+    server = OwnRedis(tmp_path, valkey_url)
+    server.start()
+    yield server
+    server.kill()
+
+
+async def lease(frontier: Frontier, n: int = 100, seconds: float = 60, worker: str = "w") -> list[Grant]:
+    """Return what is due now."""
+    return (await frontier.next(worker, n, seconds)).grants
+
+
+async def lease_one(frontier: Frontier, seconds: float = 60, worker: str = "w") -> Grant:
+    """Return the one lease that is given."""
+    (grant,) = (await frontier.next(worker, 1, seconds)).grants
+    return grant
+
+
+async def succeed(frontier: Frontier, *grants: Grant) -> None:
+    """End leases well."""
+    for grant in grants:
+        assert (await frontier.finish(grant.token, Outcome.SUCCEEDED))[0]
+
+
+async def crawl(frontier: Frontier) -> list[str]:
+    """Fetch what is due, one by one, until nothing is; return it in order."""
+    done = []
+    while grants := await lease(frontier, 1):
+        done += [name_of(grant) for grant in grants]
+        await succeed(frontier, *grants)
+    return done
