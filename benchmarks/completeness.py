@@ -21,8 +21,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
-from benchmarks.website import serving
 from scrapy.linkextractors import IGNORED_EXTENSIONS
+
+from benchmarks.website import serving
 
 
 class Links(HTMLParser):
@@ -83,7 +84,7 @@ def scrapy(*arguments: str, home: str) -> str:
     """Run a command of the project and return what it prints."""
     environment = {**os.environ, "CRAWLPROJ_HOME": home}
     command = [sys.executable, "-m", "scrapy", *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)  # noqa: S603
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"scrapy {arguments[0]} ended with {done.returncode}")
     return done.stdout
@@ -92,7 +93,7 @@ def scrapy(*arguments: str, home: str) -> str:
 def main() -> None:
     """Crawl, walk, compare."""
     folder = Path(sys.argv[1]).resolve()
-    first = sys.argv[2] if len(sys.argv) > 2 else "index.html"  # noqa: PLR2004
+    first = sys.argv[2] if len(sys.argv) > 2 else "index.html"
     with tempfile.TemporaryDirectory() as name, serving(Path(name), folder, hosts=1) as hosts:
         start = f"{hosts[0]}/{first}"
         home = str(Path(name) / "home")
@@ -102,7 +103,9 @@ def main() -> None:
             "-s", "CRAWL_NAME=completeness", "-s", "ROBOTSTXT_OBEY=0", home=home,
         )  # fmt: skip
         seconds = time.monotonic() - began
-        pages = [json.loads(line) for line in scrapy("pages", "completeness", "--json", home=home).splitlines()]
+        pages = [
+            json.loads(line) for line in scrapy("pages", "completeness", "--json", home=home).splitlines()
+        ]
         status = json.loads(scrapy("status", "completeness", "--json", home=home))
         faults = compare(walk(folder, start), pages)
         describe(pages, status, seconds)

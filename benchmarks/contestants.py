@@ -1,6 +1,6 @@
 """One crawl by one contestant, as a process of its own: prints its figures as one JSON line.
 
-    python -m benchmarks.contestants NAME FOLDER URL…
+python -m benchmarks.contestants NAME FOLDER URL…
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ TIMEOUT = 300
 def run(contestant: str, folder: Path, urls: list[str], redis_url: str) -> dict[str, float]:
     """Run one crawl in a process of its own and return its figures."""
     environment = {**os.environ, "BENCH_REDIS_URL": redis_url}
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "benchmarks.contestants", contestant, str(folder), *urls],
         capture_output=True,
         text=True,

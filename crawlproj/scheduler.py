@@ -261,10 +261,17 @@ class FrontierScheduler(BaseScheduler):
                 read.append((grant, lease, decode(grant.host, grant.entry)))
             except UndecodableEntry as exc:
                 await self._bury(grant, exc)
-        validators = await known_validators(
-            self._worker.database, self._worker.crawl, [stored.key for _, _, stored in read]
+        validators = await self._known([stored.key for _, _, stored in read])
+        self._ready.extend(
+            (grant, lease, stored, validators.get(stored.key)) for grant, lease, stored in read
         )
-        self._ready.extend((grant, lease, stored, validators.get(stored.key)) for grant, lease, stored in read)
+
+    async def _known(self, keys: list[bytes]) -> dict[bytes, dict[str, str]]:
+        """Return what earlier runs stored of pages; in a crawl's first run nobody is asked."""
+        crawl = self._worker.crawl
+        if crawl.run == 1 or not keys:
+            return {}
+        return await known_validators(self._worker.database, crawl.name, keys)
 
     def _issue(
         self, grant: Grant, lease: Lease, stored: Stored, validators: dict[str, str] | None

@@ -152,6 +152,7 @@ class PageMiddleware:
         failure: Failure,
     ) -> AsyncIterator[Any]:
         error = failure.value
+        assert error is not None  # Twisted types it as optional; a failure without one makes no sense
         page = self._unanswered(visit, error)
         try:
             if original is not None and page.final and not isinstance(error, NotModified):

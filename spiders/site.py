@@ -45,7 +45,9 @@ class SiteSpider(Spider):
         self.seeds, self.scope, self.allow, self.deny, self.depth = seeds, scope, allow, deny, depth
         self._depth = _whole(depth)
         self._links = LinkScope(
-            scope=_one_of(scope), seeds=tuple(self.start_urls), allow=_pattern("allow", allow),
+            scope=_one_of(scope),
+            seeds=tuple(self.start_urls),
+            allow=_pattern("allow", allow),
             deny=_pattern("deny", deny),
         )
 

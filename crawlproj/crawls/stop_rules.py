@@ -20,9 +20,7 @@ class Limits:
     results: int
 
 
-def exceeded(
-    limits: Limits, *, seconds: float, targets: int, results: int, waiting: bool
-) -> StopNote | None:
+def exceeded(limits: Limits, *, seconds: float, targets: int, results: int, waiting: bool) -> StopNote | None:
     """Return the note on the first limit that is reached, or None.
 
     A run that has as many targets as it may have, and none *waiting* besides, is simply through.

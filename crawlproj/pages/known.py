@@ -12,24 +12,20 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
     from crawlproj.connections import Database
-    from crawlproj.crawls.lifecycle import Crawl
 
 _QUERY = files(__package__).joinpath("sql", "known_validators.sql").read_bytes()
 
 
 async def known_validators(
-    database: Database, crawl: Crawl, keys: Sequence[bytes]
+    database: Database, crawl_name: str, keys: Sequence[bytes]
 ) -> dict[bytes, dict[str, str]]:
     """Return per page key the validators of its stored content, byte for byte.
 
-    A page with stored content but without validators has an empty dict; one without content is
-    absent. In a crawl's first run nothing is known, and nobody is asked.
+    A page with stored content but without validators has an empty dict; one without content is absent.
     """
-    if crawl.run == 1 or not keys:
-        return {}
 
     async def read(connection: AsyncConnection[Any]) -> dict[bytes, dict[str, str]]:
-        cursor = await connection.execute(_QUERY, {"crawl_name": crawl.name, "keys": list(keys)}, binary=True)
+        cursor = await connection.execute(_QUERY, {"crawl_name": crawl_name, "keys": list(keys)}, binary=True)
         return {
             bytes(key): {
                 name: value

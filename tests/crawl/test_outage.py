@@ -34,9 +34,7 @@ def home() -> Iterator[Path]:
 
 
 @pytest.mark.timeout(150)
-def test_both_servers_go_away_in_turn(
-    site: Site, scrapy: Project, valkey_url: str, home: Path
-) -> None:
+def test_both_servers_go_away_in_turn(site: Site, scrapy: Project, valkey_url: str, home: Path) -> None:
     """PostgreSQL stopped for 10 s, Redis killed for 10 s: one warning each, every page once, sealed."""
     for n in range(PAGES):
         links = {(n * 2 + 1) % PAGES, (n * 2 + 2) % PAGES}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from crawlproj.testing.plugin import Crawl
     from crawlproj.testing.project import Project
     from crawlproj.testing.site import Site
+
 
 def test_a_request_that_cannot_be_kept_leaves_no_mark(
     site: Site, crawl: Crawl, spider_source: Callable[[str], None]
@@ -76,7 +78,7 @@ def test_links_enter_with_the_finish_of_a_committed_page(
 def test_every_way_to_end_is_one_outcome(
     site: Site, crawl: Crawl, spider_source: Callable[[str], None]
 ) -> None:
-    """Rule 3: callback, errback, exceptions, DNS, timeout, robots, offsite, redirects, bombs: one row each."""
+    """Rule 3: callback, errback, exceptions, DNS, timeout, robots, offsite, redirects, bombs: one row."""
     site.add("/robots.txt", "User-agent: *\nDisallow: /secret", headers={"Content-Type": "text/plain"})
     for path in ("/good", "/raises", "/raises-late", "/twice"):
         site.add(path, linking())
@@ -117,13 +119,33 @@ class Outcomes(Spider):
     def failed(self, failure):
         yield {"failed": failure.request.url}
 """)
-    paths = ["/raises", "/raises-late", "/twice", "/secret", "/500", "/404", "/slow", "/self", "/moved", "/cut", "/bomb"]
-    settings = {"MAX_ATTEMPTS": 2, "DOWNLOAD_TIMEOUT": 1, "DOWNLOAD_MAXSIZE": 1_000_000, "HOST_MAX_IN_FLIGHT": 8}
+    paths = [
+        "/raises",
+        "/raises-late",
+        "/twice",
+        "/secret",
+        "/500",
+        "/404",
+        "/slow",
+        "/self",
+        "/moved",
+        "/cut",
+        "/bomb",
+    ]
+    settings = {
+        "MAX_ATTEMPTS": 2,
+        "DOWNLOAD_TIMEOUT": 1,
+        "DOWNLOAD_MAXSIZE": 1_000_000,
+        "HOST_MAX_IN_FLIGHT": 8,
+    }
     result = crawl("outcomes", settings, url=site.url, paths=" ".join(paths))
     assert result.returncode == 0, result.stderr
     rows = {row["url"]: row for row in result.pages}
     assert len(rows) == len(result.pages) == len(paths) + 2  # elsewhere is offsite, before it is queued
-    found = {url.removeprefix(site.url): (row["fetch_status"], row["schedule_status"], row["reason"]) for url, row in rows.items()}
+    found = {
+        url.removeprefix(site.url): (row["fetch_status"], row["schedule_status"], row["reason"])
+        for url, row in rows.items()
+    }
     assert found == {
         "/good": ("done", "succeeded", None),
         "/raises": ("done", "succeeded", "callback_error"),
@@ -159,11 +181,10 @@ def test_only_the_downloader_talks_to_the_site(site: Site, crawl: Crawl) -> None
 
 def test_sealing_waits_for_every_worker(site: Site, scrapy: Project) -> None:
     """Rule 6: a worker with nothing to do stays while another holds a page that may bring links."""
-    released: list[bool] = []
+    released = threading.Event()
 
     async def held(_: object) -> str:
-        while not released:
-            await asyncio.sleep(0.05)
+        await asyncio.to_thread(released.wait)
         return linking(*(f"/{n}" for n in range(10)))
 
     site.add("/", held)
@@ -177,7 +198,7 @@ def test_sealing_waits_for_every_worker(site: Site, scrapy: Project) -> None:
     )
     assert poll(lambda: len(status(scrapy, "pair")["workers"]) == 2)
     assert not poll(lambda: second.poll() is not None, seconds=6)  # the engine asks every 5 s
-    released.append(True)
+    released.set()
     assert (first.wait(20), second.wait(20)) == (0, 0)
     assert {len(site.hits[f"/{n}"]) for n in range(10)} == {1}
     assert len(site.hits["/"]) == 1
@@ -263,12 +284,13 @@ class Eager(Spider):
 def test_a_redirect_target_goes_its_own_way(
     site: Site, crawl: Crawl, spider_source: Callable[[str], None]
 ) -> None:
-    """Rule 11: the source succeeds as redirected, the target keeps callback, meta and count, on its own host."""
+    """Rule 11: the source succeeds as redirected; the target keeps callback, meta and redirect count."""
     other = site.host(2)
     port = site.port
     site.add("/r", "", status=302, headers={"Location": f"{other}/target"})
     site.add("/target", linking(), host="127.0.0.2")
-    site.add("/robots.txt", "User-agent: *\nDisallow: /forbidden", host="127.0.0.2", headers={"Content-Type": "text/plain"})
+    rules = "User-agent: *\nDisallow: /forbidden"
+    site.add("/robots.txt", rules, host="127.0.0.2", headers={"Content-Type": "text/plain"})
     site.add("/r2", "", status=302, headers={"Location": f"{other}/forbidden"})
     site.add("/forbidden", linking(), host="127.0.0.2")
     site.add("/sort", "", status=302, headers={"Location": "/cookie?b=2&a=1"})
@@ -298,7 +320,8 @@ class Follows(Spider):
     assert result.returncode == 0, result.stderr
     base = site.url
     rows = {row["url"]: (row["fetch_status"], row["schedule_status"], row["reason"]) for row in result.pages}
-    assert rows[f"{base}/r"] == rows[f"{base}/r2"] == rows[f"{base}/sort"] == (None, "succeeded", "redirected")
+    for path in ("/r", "/r2", "/sort"):
+        assert rows[base + path] == (None, "succeeded", "redirected")
     assert rows[f"http://127.0.0.2:{port}/target"] == ("done", "succeeded", None)
     assert rows[f"http://127.0.0.2:{port}/forbidden"] == (None, "disregarded", "robots")
     assert not site.hits["/forbidden"]

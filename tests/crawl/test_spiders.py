@@ -109,7 +109,11 @@ class Mapped(SitemapSpider):
     result = crawl("mapped", url=site.url)
     assert result.returncode == 0, result.stderr
     assert [item["url"] for item in result.items] == [site.url + "/a"]
-    assert {row["url"].removeprefix(site.url) for row in result.pages} == {"/robots.txt", "/sitemap.xml", "/a"}
+    assert {row["url"].removeprefix(site.url) for row in result.pages} == {
+        "/robots.txt",
+        "/sitemap.xml",
+        "/a",
+    }
 
 
 def test_redis_spider(
