@@ -23,7 +23,9 @@ from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
 from crawlproj.crawls import rows
 from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused, WrongUsage
+from crawlproj.output import is_terminal
 from crawlproj.progress import Ending, LiveLine, figures_of
+from crawlproj.wiring import require_companions
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[
     merged = settings.copy()
     spidercls.update_settings(merged)
     _check_scrapy_settings(merged)
+    require_companions(merged)
     config = Config.from_settings(merged)
     if config.crawl_join and config.crawl_name is None:
         raise WrongUsage("CRAWL_JOIN needs a CRAWL_NAME: there is nothing to join without one")
@@ -198,7 +201,7 @@ def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:
 
 
 def _say(name: str, sentence: str) -> None:
-    if sys.stderr.isatty():
+    if is_terminal(sys.stderr):
         print("\r\x1b[2K", end="", file=sys.stderr)  # noqa: T201  # where the live line was
     fail(name, sentence)
     if isinstance(get_scrapy_root_handler(), logging.FileHandler):

@@ -60,12 +60,12 @@ class Output:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self.for_people = sys.stdout.isatty() and not as_json
+        self.for_people = is_terminal(sys.stdout) and not as_json
         # A character that the terminal cannot show must not cost the line it is in.
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-            if not sys.stdout.isatty():
+            if not is_terminal(sys.stdout):
                 reconfigure(encoding="utf-8")
 
     def rows(self, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> int:
@@ -87,7 +87,7 @@ class Output:
 
     def line(self, text: str = "") -> None:
         """Print one line of a story; its control characters are made harmless on a terminal."""
-        print(one_line(text) if sys.stdout.isatty() else text)
+        print(one_line(text) if is_terminal(sys.stdout) else text)
 
     def record(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Print named values below each other; a pipe gets name, tab, value."""
@@ -155,6 +155,11 @@ def middle(text: str, width: int) -> str:
         return text
     head = width // 2
     return f"{text[:head]}…{text[len(text) - (width - head - 1) :]}"
+
+
+def is_terminal(stream: Any) -> bool:
+    """Say whether people read a stream; what stands in for one may not know the question."""
+    return bool(getattr(stream, "isatty", bool)())
 
 
 def console(*, stderr: bool = False) -> Console:

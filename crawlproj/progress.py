@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from crawlproj.items import FetchStatus, ScheduleStatus
-from crawlproj.output import NOTHING, bare_table, console, duration, number, one_line, styled
+from crawlproj.output import NOTHING, bare_table, console, duration, is_terminal, number, one_line, styled
 
 if TYPE_CHECKING:
     import logging
@@ -182,7 +182,7 @@ class LiveLine:
     @staticmethod
     def possible() -> bool:
         """Whether stderr is a terminal that can take a line back."""
-        return sys.stderr.isatty() and not console(stderr=True).is_dumb_terminal
+        return is_terminal(sys.stderr) and not console(stderr=True).is_dumb_terminal
 
     def show(self, text: str) -> None:
         """Replace the line."""
@@ -202,7 +202,7 @@ class LiveLine:
         stdout = sys.stdout
         if handler and emit:
             handler.emit = self._between(emit)  # type: ignore[method-assign]
-        if stdout.isatty():
+        if is_terminal(stdout):
             sys.stdout = _Interleaved(stdout, self)
         try:
             yield

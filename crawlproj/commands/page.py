@@ -11,7 +11,18 @@ from crawlproj import cli
 from crawlproj.commands.pages import SHORT_ID, shaped
 from crawlproj.exceptions import BadArgument, NotFound, WrongUsage
 from crawlproj.items import ScheduleStatus
-from crawlproj.output import Output, ago, duration, flat, harmless, moment, number, one_line, size
+from crawlproj.output import (
+    Output,
+    ago,
+    duration,
+    flat,
+    harmless,
+    is_terminal,
+    moment,
+    number,
+    one_line,
+    size,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -130,7 +141,7 @@ def _content(connection: Connection[Any], page: Mapping[str, Any]) -> Content:
 def _print_text(content: Content) -> None:
     if content.text is None:
         raise NotFound("the page is binary and has no text; --body prints it")
-    sys.stdout.write(harmless(content.text) if sys.stdout.isatty() else content.text)
+    sys.stdout.write(harmless(content.text) if is_terminal(sys.stdout) else content.text)
     if not content.text.endswith("\n"):
         sys.stdout.write("\n")
 
@@ -138,7 +149,7 @@ def _print_text(content: Content) -> None:
 def _print_body(content: Content) -> None:
     if content.body is None:
         raise NotFound(f"the body is not in the database but in BODY_STORE, as {content.body_hash.hex()}")
-    if not sys.stdout.isatty():
+    if not is_terminal(sys.stdout):
         sys.stdout.buffer.write(content.body)
     elif b"\0" in content.body:
         raise WrongUsage("the body is binary, which a terminal cannot show: send it to a file")
