@@ -70,6 +70,11 @@ def decode(
     return _guessed(body, whole=whole)
 
 
+def is_declared(body: bytes, content_type: str | None) -> bool:
+    """Return whether a page says by itself in which encoding it is."""
+    return byte_order(body)[0] is not None or any(_declared(body, content_type, None, markup=True))
+
+
 def _declared(body: bytes, content_type: str | None, declared: str | None, *, markup: bool) -> Iterator[str]:
     """Yield what the page says of itself, the most trusted first."""
     if declared and (encoding := resolve_encoding(declared)) and encoding not in _NO_ENCODINGS:

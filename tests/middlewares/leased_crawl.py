@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import CrawlerProcess
+from scrapy.http import TextResponse
 from scrapy.settings import Settings
 
 from crawlproj.items import Lease, Visit
-from crawlproj.settings import DOWNLOADER_MIDDLEWARES
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -26,18 +26,16 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
-# All of the project's, where they stand there, but for those that need Redis.
-MIDDLEWARES = {
-    **DOWNLOADER_MIDDLEWARES,
-    "middlewares.robots.RobotsMiddleware": None,
-    "middlewares.throttle.ThrottleMiddleware": None,
-}
+# All of the project's downloader middlewares, where they stand there, but for those that need Redis.
 ALONE = {
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
-    "SPIDER_MIDDLEWARES": {},
-    "ITEM_PIPELINES": {},
-    "EXTENSIONS": {},
-    "DOWNLOADER_MIDDLEWARES": MIDDLEWARES,
+    "DOWNLOADER_MIDDLEWARES": {
+        "middlewares.robots.RobotsMiddleware": None,
+        "middlewares.throttle.ThrottleMiddleware": None,
+    },
+    "SPIDER_MIDDLEWARES": {"middlewares.page.PageMiddleware": None},
+    "ITEM_PIPELINES_BASE": {},
+    "EXTENSIONS_BASE": {},
     "LOG_ENABLED": False,
     "DOWNLOAD_TIMEOUT": 2,
 }
@@ -66,7 +64,10 @@ class LeasedSpider(Spider):
             )
 
     def parse(self, response: Response) -> None:
-        self.tell(response.request, outcome=f"callback {response.status}", url=response.url)
+        encoding = response.encoding if isinstance(response, TextResponse) else None
+        self.tell(
+            response.request, outcome=f"callback {response.status}", url=response.url, encoding=encoding
+        )
 
     def failed(self, failure: Failure) -> None:
         error = failure.value

@@ -40,6 +40,15 @@ def test_header_says_the_encoding() -> None:
         assert [each["text"] for each in site.crawl(url, cyrillic)] == ["gr??er", "да"]
 
 
+def test_spider_reads_the_page_in_the_same_encoding() -> None:
+    """Where a page does not declare one, Scrapy's guess for this is cp1006."""
+    with answering() as site:
+        guessed = site.add("/guessed", body=b"<p>caf\xe9")
+        declared = site.add("/declared", body=b"<meta charset=koi8-r><p>\xc4\xc1")
+        told = site.crawl(guessed, declared)
+    assert [(each["text"], each["encoding"]) for each in told] == [("café", "cp1252"), ("да", "koi8-r")]
+
+
 def test_binary_body_has_a_signal_with_null() -> None:
     """Null is not zero."""
     with answering() as site:
