@@ -139,3 +139,11 @@ class NotModified(IgnoreRequest):
     def __init__(self, response: Response) -> None:
         super().__init__("not modified")
         self.response = response
+
+
+class TooSoon(IgnoreRequest):
+    """The host cannot be asked as soon as the request wants; *retry_after_ms* says when to try again."""
+
+    def __init__(self, retry_after_ms: int) -> None:
+        super().__init__(f"the host's turn is {retry_after_ms} ms away")
+        self.retry_after_ms = retry_after_ms

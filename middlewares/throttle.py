@@ -11,7 +11,7 @@ from crawlproj.exceptions import MissingComponent
 from crawlproj.frontier.canonical import host_key, normalise
 from crawlproj.items import Lease
 from crawlproj.politeness.closing import ClosingTime, is_closing
-from crawlproj.politeness.pace import INTERVAL, Pace, pace
+from crawlproj.politeness.pace import INTERVAL, MAX_WAIT, Pace, pace
 from crawlproj.politeness.runtime import DomainRuntime, Grant
 from crawlproj.politeness.turns import Turns
 from crawlproj.worker import Worker
@@ -34,6 +34,7 @@ class ThrottleMiddleware:
     what is fetched through the engine. The host is that of the URL which really goes out.
 
     Settings: MIN_INTERVAL_MS, HOST_MAX_IN_FLIGHT, LEASE_SECONDS, CRAWL_DELAY_MAX_SECONDS.
+    Meta: throttle_max_wait_ms (raise TooSoon instead of waiting longer), throttle_interval.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -63,7 +64,9 @@ class ThrottleMiddleware:
         domain = host_key(wire)
         visit = self._visit(request)
         turns = self._turns or self._open()
-        wait = turns.take(domain, self._pace(request, domain, visit), self._config.host_max_in_flight)
+        asked = domain, self._pace(request, domain, visit), self._config.host_max_in_flight
+        most = request.meta.get(MAX_WAIT)
+        wait = turns.take(*asked) if most is None else turns.take_soon(*asked, most)
         grant = await self._closing.guard(wait)
         self._places[grant.member] = (grant, turns.lateness_ms(grant))
         request.meta[PLACE] = grant.member

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 INTERVAL = "throttle_interval"  #: meta key: (host key, ms) to keep by a request without a lease
+MAX_WAIT = "throttle_max_wait_ms"  #: meta key: raise TooSoon instead of waiting longer
 
 POLL_FIRST_MS = 50  # a place held by another worker frees unseen: ask soon at first,
 POLL_MAX_MS = 1000  # and later no more often than this

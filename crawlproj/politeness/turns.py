@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from crawlproj.exceptions import TooSoon
 from crawlproj.politeness.pace import lateness_allowed_ms, poll_ms
 from crawlproj.politeness.runtime import Busy, Grant
 
@@ -51,7 +53,19 @@ class Turns:
 
     async def take(self, domain: str, pace: Pace, cap: int) -> Grant:
         """Return when the request may go out, right now. Its place has to be given back."""
-        grant = await self._place(domain, pace, cap)
+        return await self._start(await self._place(domain, pace, cap), pace, cap)
+
+    async def take_soon(self, domain: str, pace: Pace, cap: int, max_wait_ms: float) -> Grant:
+        """Do the same within *max_wait_ms*, or raise TooSoon at once and leave nothing reserved."""
+        answer = await self._runtime.reserve(
+            domain, pace.interval_ms, pace.source, cap, max_wait_ms=max_wait_ms
+        )
+        if isinstance(answer, Busy):
+            raise TooSoon(math.ceil(answer.retry_ms))
+        return await self._start(answer, pace, cap)
+
+    async def _start(self, grant: Grant, pace: Pace, cap: int) -> Grant:
+        """Wait for a grant's time, and give it back when the wait is cut short."""
         try:
             await self._until(grant.wait_ms)
             # With one in flight nobody starts behind us before we give the place back, and then the
@@ -59,10 +73,12 @@ class Turns:
             for _ in range(MOVES if cap > 1 else 0):
                 if not self._is_late(grant):
                     break
-                moved = await self._runtime.reserve(domain, pace.interval_ms, pace.source, cap, again=grant)
+                moved = await self._runtime.reserve(
+                    grant.domain, pace.interval_ms, pace.source, cap, again=grant
+                )
                 if isinstance(moved, Busy):  # it expired while this worker stood still
                     self.give_back(grant, unused=True)
-                    moved = await self._place(domain, pace, cap)
+                    moved = await self._place(grant.domain, pace, cap)
                 grant = moved
                 await self._until(grant.wait_ms)
         except BaseException:

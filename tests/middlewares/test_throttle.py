@@ -17,9 +17,9 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from crawlproj.connections import open_redis, open_redis_sync
-from crawlproj.exceptions import MissingComponent, WorkerCloses
+from crawlproj.exceptions import MissingComponent, TooSoon, WorkerCloses
 from crawlproj.items import Lease, Visit
-from crawlproj.politeness.pace import INTERVAL
+from crawlproj.politeness.pace import INTERVAL, MAX_WAIT
 from crawlproj.politeness.runtime import keys_of
 from crawlproj.scripts import Scripts
 from crawlproj.worker import Worker
@@ -253,6 +253,20 @@ async def test_a_worker_that_closes_sends_its_waiting_requests_home(bench: Bench
     bench.crawler.engine = type("Engine", (), {"_slot": None})()
     with pytest.raises(WorkerCloses):
         await asyncio.wait_for(waiting, 3)
+
+
+async def test_a_request_may_refuse_to_wait(bench: Bench, server: redis.Redis) -> None:
+    """It learns at once when its turn would be, and takes nobody's."""
+    await bench.start(Request("http://e.test/1", meta={MAX_WAIT: 0}))
+    impatient = Request("http://e.test/2", meta={MAX_WAIT: 100})
+    began = time.monotonic()
+    with pytest.raises(TooSoon) as caught:
+        await bench.start(impatient)
+    assert time.monotonic() - began < 0.1
+    assert 200 < caught.value.retry_after_ms <= 301
+    assert server.zcard(keys_of("e.test")[1]) == 1
+    await asyncio.sleep(0.25)
+    assert await bench.start(impatient) <= 100
 
 
 async def test_alone_it_says_what_it_needs(bench: Bench) -> None:
