@@ -7,6 +7,8 @@ imports nothing of the project and starts nothing: scrapyd imports it for every 
 
 import os
 
+from scrapy.settings import default_settings
+
 BOT_NAME = "crawlproj"
 SPIDER_MODULES = ["spiders"]
 NEWSPIDER_MODULE = "spiders"
@@ -68,7 +70,9 @@ ALLOW_PRIVATE_ADDRESSES = False
 
 SCHEDULER = "crawlproj.scheduler.FrontierScheduler"
 
-DOWNLOADER_MIDDLEWARES = {
+# In the _BASE settings, so that a spider's own `custom_settings` add to these instead of taking their place.
+DOWNLOADER_MIDDLEWARES_BASE = {
+    **default_settings.DOWNLOADER_MIDDLEWARES_BASE,
     # Ours keeps robots.txt for the fleet and holds requests until it is known; Scrapy's lets
     # concurrent first requests to a host through.
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
@@ -85,18 +89,20 @@ DOWNLOADER_MIDDLEWARES = {
     "middlewares.throttle.ThrottleMiddleware": 990,  # nearest the wire: nothing passes it by
 }
 
-SPIDER_MIDDLEWARES = {
+SPIDER_MIDDLEWARES_BASE = {
+    **default_settings.SPIDER_MIDDLEWARES_BASE,
     "middlewares.page.PageMiddleware": 5,  # nearest the engine: it sees what all others let out
 }
 
-ITEM_PIPELINES = {
+ITEM_PIPELINES_BASE = {
     # Before a spider's own pipelines (300 by custom): a page object goes no further than report.
     "pipelines.classify.ClassifyPipeline": 10,
     "pipelines.store.StorePipeline": 20,
     "pipelines.report.ReportPipeline": 30,
 }
 
-EXTENSIONS = {
+EXTENSIONS_BASE = {
+    **default_settings.EXTENSIONS_BASE,
     "extensions.lifecycle.LifecycleExtension": 10,
     "extensions.early_stop.EarlyStopExtension": 20,
     "extensions.progress.ProgressExtension": 30,

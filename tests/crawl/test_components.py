@@ -1,12 +1,14 @@
-"""A component that is enabled without its companions works, or says in one sentence what it needs."""
+"""Which components can be left out, which cannot, and what a spider may add of its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.settings import default_settings
 
 from crawlproj import settings as ours
+from crawlproj.wiring import SPINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,21 @@ if TYPE_CHECKING:
 SPIDER = """
 import scrapy
 
+class Mark:
+    def process_item(self, item):
+        item["marked"] = True
+        return item
+
+    async def process_spider_output(self, response, result):
+        async for each in result:
+            yield {**each, "through": True} if isinstance(each, dict) else each
+
+    def process_request(self, request):
+        request.headers["X-Mark"] = "yes"
+
+class Extension:
+    pass
+
 class Lone(scrapy.Spider):
     name = "lone"
 
@@ -26,37 +43,77 @@ class Lone(scrapy.Spider):
 
     def parse(self, response):
         yield {"url": response.url}
+
+class Own(Lone):
+    name = "own"
+    custom_settings = {
+        "ITEM_PIPELINES": {Mark: 300},
+        "DOWNLOADER_MIDDLEWARES": {Mark: 500},
+        "SPIDER_MIDDLEWARES": {Mark: 500},
+        "EXTENSIONS": {Extension: 500},
+    }
 """
 GROUPS = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS")
-SCRAPYS = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", **{group: {} for group in GROUPS}}
+COMPONENTS = {
+    name: group
+    for group in GROUPS
+    for name, order in getattr(ours, f"{group}_BASE").items()
+    if order is not None and name not in getattr(default_settings, f"{group}_BASE")
+}
+REQUIRED = {name for names in SPINE.values() for name in names}
 
 
-def alone() -> list[Any]:
-    """Return each component of ours, with the settings that leave it the only one."""
-    found = [pytest.param({**SCRAPYS, "SCHEDULER": ours.SCHEDULER}, id=ours.SCHEDULER)]
-    for group in GROUPS:
-        for name, order in getattr(ours, group).items():
-            if order is not None:
-                found.append(pytest.param({**SCRAPYS, group: {name: order}}, id=name))
-    return found
+def without(*names: str) -> dict[str, Any]:
+    """Return the settings that take these components out."""
+    return {group: {name: None for name in names if COMPONENTS[name] == group} for group in GROUPS}
 
 
-@pytest.mark.parametrize("settings", alone())
-def test_each_component_alone(
-    settings: dict[str, Any], site: Site, crawl: Crawl, spider_source: Callable[[str], None]
+@pytest.mark.parametrize("name", sorted(set(COMPONENTS) - REQUIRED))
+def test_a_component_left_out(
+    name: str, site: Site, crawl: Crawl, spider_source: Callable[[str], None]
 ) -> None:
-    """With the companions at Scrapy's defaults: the page is fetched, or one sentence names a component."""
+    """A crawl does without any one of the components that are not required."""
     spider_source(SPIDER)
     url = site.add("/", "<p>Words to read.</p>")
 
-    result = crawl("lone", settings, start=url, timeout=20)
+    result = crawl("lone", without(name), start=url)
 
+    assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr
-    if result.returncode == 0:
-        assert result.items == [{"url": url}]
-        assert len(result.hits["/"]) == 1
-    else:
-        (sentence,) = [line for line in result.stderr.splitlines() if line.startswith("scrapy crawl: ")]
-        names = [ours.SCHEDULER, *(name for group in GROUPS for name in getattr(ours, group))]
-        assert any(name in sentence or name.rpartition(".")[2] in sentence for name in names), sentence
-        assert site.requests == []
+    assert result.items == [{"url": url}]
+    assert result.page("/")["http_status"] == 200
+    assert len(result.hits["/"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, "SCHEDULER must be"),
+        (without(*COMPONENTS), "SPIDER_MIDDLEWARES lacks middlewares.page.PageMiddleware"),
+    ],
+)
+def test_a_crawl_without_what_it_needs(
+    settings: dict[str, Any], sentence: str, site: Site, crawl: Crawl, spider_source: Callable[[str], None]
+) -> None:
+    """What cannot work is refused in one sentence, before a site is asked for anything."""
+    spider_source(SPIDER)
+    result = crawl("lone", settings, start=site.add("/", "words"))
+    assert result.returncode == 2
+    (line,) = [line for line in result.stderr.splitlines() if "INFO" not in line]
+    assert line.startswith(f"scrapy crawl: {sentence}")
+    assert site.requests == []
+
+
+def test_a_spider_may_have_components_of_its_own(
+    site: Site, crawl: Crawl, spider_source: Callable[[str], None]
+) -> None:
+    """A spider's `custom_settings` add to the project's components and take none of them away."""
+    spider_source(SPIDER)
+    url = site.add("/", "<p>Words to read.</p>")
+
+    result = crawl("own", start=url)
+
+    assert result.returncode == 0, result.stderr
+    assert result.items == [{"url": url, "through": True, "marked": True}]
+    assert result.page("/")["fetch_status"] == "done"
+    assert site.requests[-1].headers["X-Mark"] == "yes"
