@@ -45,7 +45,7 @@ def _ours(folder: Path) -> dict[str, Any]:
     settings = Settings()
     settings.setmodule("crawlproj.settings")
     return {
-        **{name: value for name, value in settings.copy_to_dict().items()},
+        **settings.copy_to_dict(),
         "CRAWLPROJ_HOME": str(folder / "home"),
         "MIN_INTERVAL_MS": 0,
         "HOST_MAX_IN_FLIGHT": PER_HOST,

@@ -97,10 +97,10 @@ def write_pages(folder: Path, pages: int) -> None:
         text: list[str] = []
         while sum(map(len, text)) < PAGE_BYTES - len(links) - 300:
             text.append("<p>" + " ".join(chance.choices(WORDS, k=90)).capitalize() + ".</p>\n")
-        (folder / f"{number}.html").write_text(
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Chapter {number}</title></head>'
-            f"<body><main><h1>Chapter {number}</h1>{''.join(text)}</main><nav><ul>{links}</ul></nav></body></html>"
-        )
+        head = f'<meta charset="utf-8"><title>Chapter {number}</title>'
+        body = f"<main><h1>Chapter {number}</h1>{''.join(text)}</main><nav><ul>{links}</ul></nav>"
+        page = f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
+        (folder / f"{number}.html").write_text(page)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class FrontierScheduler(BaseScheduler):
         self._ready: deque[tuple[Grant, Lease, Stored, dict[str, str] | None]] = deque()
         self._again: deque[Request] = deque()  #: the same lease once more, for Scrapy's own retries
         self._pending: list[Entry] = []  #: accepted, not in Redis yet
-        self._scheduling = False
+        self._scheduling: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._starved = True
         self._asked = False  #: whether the frontier has answered yet
@@ -100,7 +100,7 @@ class FrontierScheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Say whether there is work for this worker, now or later, or for any other."""
-        if self._ready or self._again or self._pending or self._scheduling or self._worker.visits:
+        if self._ready or self._again or self._pending or self._worker.visits:
             return True
         if not self._asked:
             return True
@@ -146,8 +146,8 @@ class FrontierScheduler(BaseScheduler):
 
     async def room(self) -> None:
         """Wait while too many requests are on their way to Redis."""
-        while len(self._pending) > ROOM:
-            await asyncio.sleep(0.01)
+        while len(self._pending) > ROOM and self._scheduling is not None:
+            await asyncio.wait([self._scheduling])
 
     # --- in -------------------------------------------------------------------------------------
 
@@ -160,9 +160,8 @@ class FrontierScheduler(BaseScheduler):
             return False
         self._pending.append(entry)
         self._crawler.stats.inc_value("scheduler/enqueued")
-        if not self._scheduling:
-            self._scheduling = True
-            self._worker.spawn(self._schedule())
+        if self._scheduling is None or self._scheduling.done():
+            self._scheduling = self._worker.spawn(self._schedule())
         return True
 
     def entry_of(
@@ -190,8 +189,6 @@ class FrontierScheduler(BaseScheduler):
         except Refused as exc:
             logger.error("%d requests are too late: %s", len(self._pending), exc)
             self._pending.clear()
-        finally:
-            self._scheduling = False
 
     def _redirect(self, request: Request, visit: Visit) -> bool:
         """End the source as redirected; the target enters its own host's queue, at the head."""
@@ -340,8 +337,8 @@ class FrontierScheduler(BaseScheduler):
         if self._ahead is not None:
             # Not cancelled: what the server grants to a call that nobody waits for would be lost for a lease.
             await self._ahead
-        while self._scheduling:
-            await asyncio.sleep(0.01)
+        if self._scheduling is not None:
+            await asyncio.wait([self._scheduling])
         await self._give_back()
         await self._worker.frontier.release(self._worker.id, list(self._worker.visits))
 

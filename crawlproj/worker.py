@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 from crawlproj import connections, schema
@@ -68,7 +68,7 @@ class Worker:
     frontier: Frontier
     store: PageStore
 
-    _all: WeakKeyDictionary[Crawler, Worker] = WeakKeyDictionary()
+    _all: ClassVar[WeakKeyDictionary[Crawler, Worker]] = WeakKeyDictionary()
 
     def __init__(self, crawler: Crawler) -> None:
         self.config = Config.from_settings(crawler.settings)
@@ -127,11 +127,12 @@ class Worker:
                 schema.require(connection)
         return addresses
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run *work* beside the crawl; `settled` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -142,12 +143,6 @@ class Worker:
         """Wait until nothing that was spawned is under way."""
         while self._tasks:
             await asyncio.wait(self._tasks)
-
-    async def settled_pages(self) -> None:
-        """Wait until every page that has been answered has gone through the pipelines."""
-        await self.settled()
-        while any(visit.done for visit in self.visits.values()):
-            await asyncio.sleep(0.01)
 
     def give_up(self, reason: str, error: BaseException) -> None:
         """End this worker's part for an error that is nobody's page's fault; leases are given back."""

@@ -29,5 +29,5 @@ class StorePipeline:
     async def close_spider(self) -> None:
         """Wait for the last pages: they must be committed before their leases are given up."""
         if self._worker.is_open:
-            await self._worker.settled_pages()
+            await self._worker.settled()
             await self._worker.store.close()
