@@ -182,6 +182,8 @@ class Frontier:
         except Refused:  # another worker has sealed the run: there is nothing to do, now or later
             return Granted(None, [])
         self._note(figures)
+        if wait == _STRANDED:
+            wait = 0 if await self.repair() else -1
         grants = [
             Grant(
                 int(flat[i]),
@@ -212,19 +214,18 @@ class Frontier:
         means that the page is fetched again and finds them seen.
         """
         ahead = max(len(outlinks) - CHUNK, 0)
-        added = await self._let_in(outlinks[:ahead], counted=counted, token=str(token))
-        if added is None:
-            return False, 0
         fingerprints = [str(number) for number in results]
-        jitter = random.randrange(1000)
         try:
-            reply = await self._call(
+            added = await self._let_in(outlinks[:ahead], counted=counted, token=str(token))
+            if added is None:
+                return False, 0
+            ended, more, figures = await self._call(
                 "finish",
                 token,
                 outcome.value,
                 retry_after_ms or 0,
                 int(host_incident),
-                jitter,
+                random.randrange(1000),  # jitter, in thousandths
                 len(fingerprints),
                 *fingerprints,
                 *_links(outlinks[ahead:], counted=counted),
@@ -232,8 +233,8 @@ class Frontier:
             )
         except Refused:
             return False, 0
-        self._note(reply[2])
-        return bool(reply[0]), added + int(reply[1])
+        self._note(figures)
+        return bool(ended), added + more
 
     async def renew(self, worker: str, tokens: Sequence[int], lease_seconds: float) -> list[int]:
         """Keep leases for another while. Returns those that are no longer ours."""

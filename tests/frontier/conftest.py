@@ -115,7 +115,9 @@ async def succeed(frontier: Frontier, *grants: Grant) -> None:
 async def crawl(frontier: Frontier) -> list[str]:
     """Fetch what is due, one by one, until nothing is; return it in order."""
     done = []
-    while grants := await lease(frontier, 1):
-        done += [name_of(grant) for grant in grants]
-        await succeed(frontier, *grants)
-    return done
+    while True:
+        granted = await frontier.next("w", 1, 60)
+        done += [name_of(grant) for grant in granted.grants]
+        await succeed(frontier, *granted.grants)
+        if not granted.grants and granted.wait_ms != 0:
+            return done
