@@ -110,6 +110,20 @@ def encode_link(wire: str, depth: int, tag: str | None = None) -> Entry:
     return Entry(wire, host, fingerprint(name), data, plain=tag is None)
 
 
+def encode_stored(wire: str, extra: str | None, depth: int, tag: str | None = None) -> Entry:
+    """Return the entry of a link that was stored with a page: its URL and its second line, if any.
+
+    Raises UndecodableEntry.
+    """
+    if extra is None:
+        return encode_link(wire, depth, tag)
+    host = host_key(wire)
+    data = f"{_first_line(wire, host, depth)}\n{extra}"
+    stored = decode(host, data.encode())
+    number = fingerprint(stored.canonical, stored.method, stored.body)
+    return Entry(wire, host, number, data, forced=bool(stored.extra.get("d")))
+
+
 def encode_request(
     request: Request,
     spider: Spider,

@@ -8,6 +8,7 @@ frontier.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,25 +43,35 @@ class Feed:
         if not hasattr(spider, "fetch_data"):
             return None
         # Its own reader pops before it reads; left with nothing to pop, all else of it works.
-        spider.fetch_data = lambda key, batch_size: []  # noqa: ARG005
-        return cls(spider, str(key))
+        reader: Any = spider
+        reader.fetch_data = lambda key, batch_size: []  # noqa: ARG005
+        reader.count_size = lambda key: 0  # noqa: ARG005
+        return cls(reader, str(key))
 
     async def move(self, frontier: Frontier, encode: Callable[[Request], Entry | None]) -> int:
         """Move some entries into the frontier; bad ones are reported and dropped. Returns how many left."""
+        if frontier.figures.stop or frontier.figures.closed:
+            return 0  # this run would not crawl them; the next one will
         moved = 0
         for raw in await frontier.peek(self.key, BATCH):
-            entries = self._entries(raw, encode)
-            moved += await frontier.take_from(self.key, raw, entries)
+            entries, fault = self._entries(raw, encode)
+            if await frontier.take_from(self.key, raw, entries):
+                moved += 1
+                if fault is not None:
+                    logger.error("Entry %r of %s %s", raw[:80], self.key, fault)
+        if moved:
+            # What its limit on idle time counts from, and what its own reader would have set.
+            self.spider.spider_idle_start_time = int(time.time())
         return moved
 
-    def _entries(self, raw: bytes, encode: Callable[[Request], Entry | None]) -> list[Entry]:
+    def _entries(
+        self, raw: bytes, encode: Callable[[Request], Entry | None]
+    ) -> tuple[list[Entry], str | None]:
+        """Return what an entry asks for, or what is wrong with it."""
         try:
             made = self.spider.make_request_from_data(raw)
             requests: Iterable[Any] = [made] if isinstance(made, Request) else list(made or ())
         except Exception as exc:  # noqa: BLE001  # the spider's code on anybody's data: any error is the entry's
-            logger.error("Entry %r of %s is no request: %s", raw[:80], self.key, exc)
-            return []
+            return [], f"is no request: {exc!s:.120}"
         entries = [encode(each) for each in requests if isinstance(each, Request)]
-        if not entries:
-            logger.error("Entry %r of %s holds no URL", raw[:80], self.key)
-        return [entry for entry in entries if entry is not None]
+        return [entry for entry in entries if entry is not None], None if entries else "holds no URL"

@@ -342,7 +342,7 @@ class Frontier:
             queued=queued,
             in_flight=in_flight,
             min_interval_ms=interval,
-            interval_source="host" if own else "default",
+            interval_source="lease" if own else "default",
             next_due_ms=due,
             spent=spent,
             budget=budget,
