@@ -24,11 +24,13 @@ from crawlproj.redaction import redact, what_it_says
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from psycopg import AsyncConnection, Connection
     from psycopg.rows import TupleRow
 
     from crawlproj.config import Config
+    from crawlproj.servers.embedded import Joined
 
 __all__ = [
     "Addresses",
@@ -276,6 +278,10 @@ def reconnect_delay(breaks: int, chance: float) -> float:
 # --- both -----------------------------------------------------------------------------------------
 
 
+#: What this process has joined, by home: an address that it gave out comes back to it in settings.
+_embedded: dict[Path, Joined] = {}
+
+
 def ensure_servers(config: Config) -> Addresses:
     """Return where both servers are; each has answered. Starts or joins the embedded ones.
 
@@ -283,15 +289,21 @@ def ensure_servers(config: Config) -> Addresses:
     """
     from crawlproj.servers.embedded import join  # noqa: PLC0415  # not needed where both are given
 
+    own = _embedded.get(config.home)
+    redis_embedded = config.redis_url is None or (own is not None and config.redis_url == own.redis_url)
+    database_embedded = config.database_url is None or (
+        own is not None and config.database_url == own.database_url
+    )
     redis_url, database_url = config.redis_url, config.database_url
-    if redis_url is None or database_url is None:
-        joined = join(config.home, valkey=redis_url is None, postgres=database_url is None)
-        redis_url, database_url = redis_url or joined.redis_url, database_url or joined.database_url
+    if redis_embedded or database_embedded:
+        joined = join(config.home, valkey=redis_embedded, postgres=database_embedded)
+        _embedded[config.home] = joined
+        redis_url, database_url = joined.redis_url or redis_url, joined.database_url or database_url
     addresses = Addresses(
         redis_url=redis_url or "",
         database_url=database_url or "",
-        redis_embedded=config.redis_url is None,
-        database_embedded=config.database_url is None,
+        redis_embedded=redis_embedded,
+        database_embedded=database_embedded,
     )
     if not addresses.redis_embedded:
         check_redis(addresses.redis_url)

@@ -122,6 +122,8 @@ class PageObject:
     host_incident: bool = False
     final: bool = True  #: False: another attempt follows
     outlinks: tuple[Any, ...] = ()  #: `crawlproj.frontier.codec.Entry`, to enter with the finish
+    #: links that are in the frontier already: URLs, or entries; kept with the page all the same
+    known_links: tuple[Any, ...] = ()
     items: tuple[Any, ...] = ()  #: what the spider yielded besides, committed with the page
     # --- from here on: the verdict ---
     fetch_status: FetchStatus | None = None
@@ -149,6 +151,7 @@ class Visit:
     text: PageText | None = None
     sent_validators: bool = False
     outlinks: list[Any] = field(default_factory=list)
+    known_links: list[Any] = field(default_factory=list)
     items: list[Any] = field(default_factory=list)
     pending_items: int = 0  #: items of this page still in other pipelines
     waiter: asyncio.Future[None] | None = None

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from crawlproj import connections, schema
 from crawlproj.config import Config
 from crawlproj.crawls import lifecycle
+from crawlproj.exceptions import CrawlError
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.pages.bodies import body_store
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from crawlproj.items import Visit
 
 logger = logging.getLogger(__name__)
+
+GUARD_SECONDS = 5.0  # how long a dead embedded server stays dead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +89,7 @@ class Worker:
         self._crawler = crawler
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing: asyncio.Task[None] | None = None
-        self._delays: dict[str, float] = {}
+        self._embedded = False
 
     @classmethod
     def of(cls, crawler: Crawler) -> Worker:
@@ -120,12 +123,22 @@ class Worker:
 
     def _reach_servers(self) -> connections.Addresses:
         addresses = connections.ensure_servers(self.config)
+        self._embedded = addresses.redis_embedded or addresses.database_embedded
         with connections.connect_database(addresses.database_url) as connection:
             if addresses.database_embedded:
                 schema.migrate(connection)
             else:
                 schema.require(connection)
         return addresses
+
+    async def keep_servers(self) -> None:
+        """Start an embedded server again that has died under us, until cancelled."""
+        while self._embedded:
+            await asyncio.sleep(GUARD_SECONDS)
+            try:
+                await asyncio.to_thread(connections.ensure_servers, self.config)
+            except CrawlError as exc:
+                logger.warning("%s", exc)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run *work* beside the crawl; `settled` waits for it."""
@@ -162,8 +175,7 @@ class Worker:
         """Take a robots.txt's crawl-delay as the host's interval, never below the operator's own."""
         cut = min(seconds, self.config.crawl_delay_max_seconds)
         interval = max(self.config.min_interval_ms, round(cut * 1000))
-        if interval > self.config.min_interval_ms and self._delays.get(host) != interval:
-            self._delays[host] = interval
+        if interval > self.config.min_interval_ms:
             await self.frontier.set_host(host, interval_ms=interval)
 
     async def close(self) -> None:

@@ -10,7 +10,8 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
 from crawlproj.crawls import lifecycle
-from crawlproj.exceptions import CrawlError
+from crawlproj.crawls.lifecycle import CrawlStatus
+from crawlproj.exceptions import CrawlError, NotFound, Refused
 from crawlproj.signals import crawl_cleanup, crawl_completed, crawl_setup, crawl_start
 from crawlproj.worker import Outcome, Worker
 
@@ -47,6 +48,7 @@ class LifecycleExtension:
         self._crawler = crawler
         self._worker = Worker.of(crawler)
         self._heart: asyncio.Task[None] | None = None
+        self._guard: asyncio.Task[None] | None = None
         self._reason = "shutdown"  # two signals in a row close the engine without a word
 
     @classmethod
@@ -79,7 +81,9 @@ class LifecycleExtension:
         """Begin to lease."""
         if not self._worker.is_open:
             return
-        self._heart = asyncio.get_running_loop().create_task(self._beat())
+        loop = asyncio.get_running_loop()
+        self._heart = loop.create_task(self._beat())
+        self._guard = loop.create_task(self._worker.keep_servers())
         await self._send(crawl_start)
         self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
 
@@ -92,8 +96,9 @@ class LifecycleExtension:
     async def engine_stopped(self) -> None:
         """Seal the run if nothing is left anywhere, else leave it due at once."""
         worker = self._worker
-        if self._heart is not None:
-            self._heart.cancel()
+        for task in (self._heart, self._guard):
+            if task is not None:
+                task.cancel()
         if not worker.is_open:
             return
         sealed = False
@@ -124,12 +129,34 @@ class LifecycleExtension:
         worker = self._worker
         while True:
             await asyncio.sleep(worker.config.lease_seconds / 3)
-            if not await lifecycle.renew(
+            if await lifecycle.renew(
                 worker.database, worker.crawl, worker.id, lease_seconds=worker.config.lease_seconds
             ):
-                logger.warning("Crawl %s is no longer ours; this worker stops", worker.crawl.name)
+                await lifecycle.reclaim(worker.database)
+            elif not await self._rejoin():
+                logger.warning("Crawl %s is paused or over; this worker stops", worker.crawl.name)
                 worker.close_spider("lease_lost")
                 return
+
+    async def _rejoin(self) -> bool:
+        """Claim the run again, if all that happened is that a renewal came too late."""
+        worker = self._worker
+        now = await lifecycle.read(worker.database, worker.crawl)
+        if now.status in {CrawlStatus.PAUSED, CrawlStatus.SEALED}:
+            return False
+        try:
+            worker.crawl = await lifecycle.claim(
+                worker.database,
+                name=worker.crawl.name,
+                spider=worker.crawl.spider,
+                worker=worker.id,
+                lease_seconds=worker.config.lease_seconds,
+                config=worker.crawl.config,
+                join_only=True,
+            )
+        except (NotFound, Refused):  # paused or sealed in this very moment
+            return False
+        return worker.crawl.id == now.id
 
     async def _send(self, signal: object, **more: Any) -> None:
         """Tell whoever subscribes, and write it down once per stint of this worker."""

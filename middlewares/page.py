@@ -18,11 +18,12 @@ from scrapy.utils.log import failure_to_exc_info, logformatter_adapter
 from scrapy.utils.spider import iterate_spider_output
 from twisted.python.failure import Failure
 
-from crawlproj.exceptions import BadUrl, Disregarded, NotModified, RetryLater
+from crawlproj.exceptions import BadUrl, Disregarded, NotModified, RetryLater, UndecodableEntry, WorkerCloses
 from crawlproj.frontier.canonical import normalise
-from crawlproj.frontier.codec import encode_link
+from crawlproj.frontier.codec import encode_link, encode_stored
 from crawlproj.items import Lease, Links, PageObject
 from crawlproj.pages.failure import explain
+from crawlproj.pages.known import known_links
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -153,9 +154,14 @@ class PageMiddleware:
     ) -> AsyncIterator[Any]:
         error = failure.value
         assert error is not None  # Twisted types it as optional; a failure without one makes no sense
+        if isinstance(error, WorkerCloses):
+            await self._give_back(visit)
+            return
         page = self._unanswered(visit, error)
         try:
-            if original is not None and page.final and not isinstance(error, NotModified):
+            if isinstance(error, NotModified):
+                await self._add_stored_links(visit)
+            elif original is not None and page.final:
                 output = await ensure_awaitable(iterate_spider_output(original(failure)))
                 async for each in as_async_generator(output):
                     if not self._absorb(visit, each):
@@ -165,6 +171,23 @@ class PageMiddleware:
                 self._log_download_error(failure, request)
         finally:
             await self._settle(visit, page)
+
+    async def _give_back(self, visit: Visit) -> None:
+        """Give the lease of a request back that never went out; it costs no attempt and no target."""
+        visit.done = True
+        self._worker.visits.pop(visit.lease.token, None)
+        await self._worker.frontier.release(self._worker.id, [visit.lease.token])
+
+    async def _add_stored_links(self, visit: Visit) -> None:
+        """Let the links of the content that stands in again: the page was not parsed."""
+        worker = self._worker
+        for link in await known_links(worker.database, worker.crawl.name, visit.entry.key):
+            try:
+                entry = encode_stored(link.url, link.extra, visit.entry.depth + 1, visit.entry.tag)
+            except UndecodableEntry as exc:
+                logger.warning("A stored link is left out: %s", exc)
+                continue
+            self._keep(visit, entry)
 
     def _log_download_error(self, failure: Failure, request: Request) -> None:
         """Say what Scrapy says of a failure that no errback takes."""
@@ -194,6 +217,7 @@ class PageMiddleware:
             return
         if entry.fingerprint in self._worker.seen and not entry.forced:
             self._crawler.stats.inc_value("dupefilter/filtered")
+            visit.known_links.append(entry)
             return
         self._keep(visit, entry)
 
@@ -216,6 +240,7 @@ class PageMiddleware:
         seen = self._worker.seen
         for url in links.urls:
             if url in seen:
+                visit.known_links.append(url)
                 continue
             try:
                 self._keep(visit, encode_link(normalise(url), depth, visit.entry.tag))
@@ -300,6 +325,7 @@ class PageMiddleware:
             page,
             detail=page.detail or visit.detail,
             outlinks=tuple(visit.outlinks),
+            known_links=tuple(visit.known_links),
             items=tuple(visit.items),
             counted=counted,
         )
@@ -309,7 +335,7 @@ class PageMiddleware:
             pass  # how the report pipeline keeps pages from the spider's own pipelines
         except Exception as exc:  # noqa: BLE001  # a pipeline is anybody's code; the lease must not hang on it
             self._worker.give_up("pipeline_failed", exc)
-            await self._worker.frontier.release(self._worker.id, [visit.lease.token])
+            await self._give_back(visit)
         finally:
             self._worker.visits.pop(visit.lease.token, None)
 

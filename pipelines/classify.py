@@ -47,7 +47,7 @@ def attempt_of(page: PageObject, max_attempts: int) -> Attempt:
         failure=page.failure,
         disregarded=page.disregarded,
         redirected=page.redirect_to is not None,
-        main_text_length=None if page.text is None or page.text.main is None else len(page.text.main),
+        main_text_length=None if page.text is None else page.text.main_length,
         is_shell=page.text is not None and page.text.is_shell,
         body_size=len(page.body),
         sent_validators=page.sent_validators,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from crawlproj.pages.rows import links
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
@@ -12,8 +14,15 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
     from crawlproj.connections import Database
+    from crawlproj.pages.rows import Link
 
-_QUERY = files(__package__).joinpath("sql", "known_validators.sql").read_bytes()
+
+def _sql(query: str) -> bytes:
+    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()
+
+
+_VALIDATORS = _sql("known_validators")
+_LINKS = _sql("known_links")
 
 
 async def known_validators(
@@ -25,7 +34,9 @@ async def known_validators(
     """
 
     async def read(connection: AsyncConnection[Any]) -> dict[bytes, dict[str, str]]:
-        cursor = await connection.execute(_QUERY, {"crawl_name": crawl_name, "keys": list(keys)}, binary=True)
+        cursor = await connection.execute(
+            _VALIDATORS, {"crawl_name": crawl_name, "keys": list(keys)}, binary=True
+        )
         return {
             bytes(key): {
                 name: value
@@ -34,5 +45,16 @@ async def known_validators(
             }
             for key, etag, last_modified in await cursor.fetchall()
         }
+
+    return await database.run(read)
+
+
+async def known_links(database: Database, crawl_name: str, key: bytes) -> list[Link]:
+    """Return the links of a page's stored content: after a 304 they are its links still."""
+
+    async def read(connection: AsyncConnection[Any]) -> list[Link]:
+        cursor = await connection.execute(_LINKS, {"crawl_name": crawl_name, "key": key}, binary=True)
+        row = await cursor.fetchone()
+        return [] if row is None else links(row[0])
 
     return await database.run(read)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import zstandard
@@ -99,7 +100,7 @@ class Packer:
         object_id = blake2b(self._prefix + page.key + name, digest_size=16).digest()
         words = page.text
         main = None if words is None else words.main
-        links = recovery_log(page.outlinks)
+        links = recovery_log(page.outlinks, page.known_links)
         cells = (
             bytea(object_id),
             _word(page.fetch_status),
@@ -120,13 +121,16 @@ class Packer:
         return object_id, cells, Body(hash=name, size=len(page.body), data=self._compress(page.body))
 
 
-def recovery_log(outlinks: Iterable[Any]) -> bytes:
+def recovery_log(*groups: Iterable[Any]) -> bytes:
     """Return the links of a page, one per line: what the frontier is refilled from.
 
     A line is a URL; a link that is more than a plain GET has a tab and the rest of its queue entry.
     """
-    lines = []
-    for link in outlinks:
+    lines: list[str] = []
+    for link in chain.from_iterable(groups):
+        if isinstance(link, str):
+            lines.append(link)
+            continue
         rest = link.data.find("\n")
         lines.append(link.url if rest < 0 else f"{link.url}\t{link.data[rest + 1 :]}")
     return utf8("\n".join(lines))

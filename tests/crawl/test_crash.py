@@ -153,3 +153,25 @@ def test_a_store_that_breaks_never_hangs(site: Site, scrapy: Project) -> None:
     done = scrapy(*arguments, settings=settings)
     assert done.returncode == 0, done.stderr
     assert status(scrapy, "broken")["counts"]["fetch_status"]["done"] == 20
+
+
+@pytest.mark.timeout(120)
+def test_embedded_servers_that_die_are_started_again(site: Site, tmp_path: Path) -> None:
+    """kill -9 of the embedded Valkey and PostgreSQL in mid-crawl: both come back, the run finishes whole."""
+    web(site, 150, delay=0.1)
+    home = tmp_path / "home"
+    environment = {**os.environ, "CRAWLPROJ_HOME": str(home)}
+    for name in ("REDIS_URL", "DATABASE_URL"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "scrapy", "crawl", "site", "-a", f"seeds={site.url}/0"]
+    command += ["-s", "MIN_INTERVAL_MS=0", "-s", "HOST_MAX_IN_FLIGHT=2", "-s", "LEASE_SECONDS=4"]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    assert poll(lambda: len(site.requests) > 10)
+    for each in psutil.process_iter(["name", "cmdline"]):
+        told = " ".join(each.info["cmdline"] or ())
+        if str(home) in told and each.info["name"] in {"valkey-server", "postgres"}:
+            each.kill()
+    stderr = process.communicate(timeout=90)[1]
+    assert process.returncode == 0, stderr
+    assert {f"/{n}" for n in range(150)} <= set(site.hits)
+    assert "150 done" in stderr

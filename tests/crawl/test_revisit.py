@@ -1,0 +1,38 @@
+"""The next run of a crawl asks for what has changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from tests.crawl.support import linking
+
+if TYPE_CHECKING:
+    from crawlproj.testing.plugin import Crawl
+    from crawlproj.testing.site import Site
+
+
+def test_unchanged_pages_keep_their_links(site: Site, crawl: Crawl) -> None:
+    """A 304 brings the stored links in again, also those that another page had brought in before."""
+    bodies = {"/": linking("/a", "/b"), "/a": linking("/b", "/c"), "/b": linking("/c"), "/c": linking("/")}
+
+    def answer(request: web.Request) -> web.Response:
+        tag = f'"{hash(bodies[request.path])}"'
+        if request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers={"ETag": tag})
+        return web.Response(text=bodies[request.path], content_type="text/html", headers={"ETag": tag})
+
+    for path in bodies:
+        site.add(path, answer)
+    first = crawl("site", {"CRAWL_NAME": "again"}, seeds=site.url + "/")
+    assert first.status["counts"]["fetch_status"] == {"done": 4, "not_modified": 0, "empty": 0, "failed": 0}
+
+    bodies["/"] = linking("/a")  # /b and /c can be reached through what has not changed alone
+    second = crawl("site", {"CRAWL_NAME": "again"}, seeds=site.url + "/")
+    assert second.returncode == 0, second.stderr
+    assert second.status["run"] == 2
+    assert second.status["counts"]["fetch_status"] == {"done": 1, "not_modified": 3, "empty": 0, "failed": 0}
+    assert {row["url"] for row in second.pages if row["health_signal"] is None} == {
+        site.url + path for path in ("/a", "/b", "/c")
+    }
