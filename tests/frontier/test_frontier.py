@@ -206,7 +206,7 @@ async def test_a_host_has_its_own_interval(fleet):
     await succeed(frontier, *grants.values())
     assert [grant.host for grant in await lease(frontier)] == ["a.test"]
     view = await frontier.host("a.test")
-    assert (view.min_interval_ms, view.interval_source) == (0, "host")
+    assert (view.min_interval_ms, view.interval_source) == (0, "lease")
     await frontier.set_host("a.test", interval_ms=-1)
     view = await frontier.host("a.test")
     assert (view.min_interval_ms, view.interval_source) == (60_000, "default")
