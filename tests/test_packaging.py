@@ -71,8 +71,9 @@ def test_every_import_is_required() -> None:
     """A distribution that the code imports is named in pyproject.toml, not left to another one."""
     required = {canonicalize_name(requirement.name) for requirement in _requirements()}
     known = packages_distributions()
-    imported = {name for path in _files() if path.endswith(".py") for name in _imports(ROOT / path)}
-    foreign = imported - set(PACKAGES) - sys.stdlib_module_names
+    paths = [path for folder in (*PACKAGES, "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    imported = {name for path in paths for name in _imports(path)}
+    foreign = imported - {*PACKAGES, "tests", "benchmarks"} - sys.stdlib_module_names
     missing = {
         name: known.get(name, [])
         for name in foreign
