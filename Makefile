@@ -36,7 +36,8 @@ lint: $(VENV)/.for-test
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.for-test
-	@set -e; for each in benchmarks/*.py; do echo "$$each"; $(BIN)/python "$$each"; done
+	@set -e; for each in $$(grep -l __main__ benchmarks/*.py | xargs -n 1 basename -s .py); do \
+	  echo "benchmarks.$$each"; $(BIN)/python -m "benchmarks.$$each"; done
 
 clean:
 	@rm -rf $(VENV) build dist *.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
