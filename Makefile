@@ -6,6 +6,7 @@ export SEEDS ?=
 BIN := $(VENV)/bin
 # Older versions of pip print advice about themselves; here only what goes wrong is of interest.
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
+BENCHMARKS := throughput completeness
 INPUTS := pyproject.toml setup.py constraints.txt
 
 .PHONY: help crawl test lint bench clean
@@ -36,8 +37,7 @@ lint: $(VENV)/.for-test
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.for-test
-	@set -e; for each in $$(grep -l __main__ benchmarks/*.py | xargs -n 1 basename -s .py); do \
-	  echo "benchmarks.$$each"; $(BIN)/python -m "benchmarks.$$each"; done
+	@set -e; for each in $(BENCHMARKS); do $(BIN)/python -m "benchmarks.$$each"; done
 
 clean:
 	@rm -rf $(VENV) build dist *.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
