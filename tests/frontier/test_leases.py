@@ -184,6 +184,24 @@ async def test_one_step_per_incident(fleet):
     assert 7_000 < await due(frontier) <= 12_500
 
 
+SAME_MILLISECOND = """
+local host = cmsgpack.unpack(redis.call('GET', KEYS[1] .. 'h:a.test'))
+host[10] = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. 'inproc', ARGV[1]))[3]  -- when the lease was given
+redis.call('SET', KEYS[1] .. 'h:a.test', cmsgpack.pack(host))
+"""
+
+
+async def test_a_lease_of_the_incidents_own_millisecond_is_part_of_it(fleet):
+    """A refused connection is quick."""
+    frontier = await fleet(retry_delay_ms=10_000, host_max_in_flight=2)
+    await frontier.schedule(links("a.test", 2))
+    one, other = await lease(frontier)
+    await frontier.finish(one.token, Outcome.RETRY, host_incident=True)
+    await fleet.redis.eval(SAME_MILLISECOND, 1, frontier.prefix, other.token)
+    await frontier.finish(other.token, Outcome.RETRY, host_incident=True)
+    assert 7_000 < await due(frontier) <= 12_500
+
+
 FORGET_THE_WAIT = """
 local host = cmsgpack.unpack(redis.call('GET', KEYS[1] .. 'h:a.test'))
 if host[1] == 's' then

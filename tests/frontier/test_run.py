@@ -75,6 +75,19 @@ async def test_targets_are_limited_exactly(fleet):
     assert (await workers[0].refresh()).started == 37
 
 
+async def test_a_target_that_has_to_wait_keeps_its_place(fleet):
+    """What was looked at and not given is the host's next all the same."""
+    frontier = await fleet(max_target=1, host_max_in_flight=2)
+    await frontier.schedule([*links("a.test", 3), link("a.test/p", priority=1)])
+    grant = await lease_one(frontier)
+    assert name_of(grant) == "a.test/p"
+    for _ in range(3):
+        assert await lease(frontier) == []
+    await frontier.release("w", [grant.token])
+    frontier = await fleet(max_target=4, host_max_in_flight=2)
+    assert await crawl(frontier) == ["a.test/p", "a.test/0", "a.test/1", "a.test/2"]
+
+
 # --- seal -----------------------------------------------------------------------------------------
 
 
@@ -268,16 +281,18 @@ async def test_a_host_that_is_nowhere_is_named_and_found(fleet, structure, caplo
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-@pytest.mark.parametrize("state", ["in-process", "retired"])
+@pytest.mark.parametrize("state", ["in-process", "retired", "without its fields"])
 async def test_a_host_that_is_nowhere_is_put_back_where_it_was(fleet, state):
-    """With what it has queued and leased."""
+    """With what it has queued and leased, counted anew."""
     frontier = await fleet()
-    await frontier.schedule([*links("a.test", 3), *links("b.test", 1)])
+    await frontier.schedule([*links("a.test", 3), *links("b.test", 1), link("a.test/p", priority=-1)])
     if state == "retired":
         await frontier.set_host("a.test", blocked=True)
     grants = await lease(frontier)
     before = await frontier.host("a.test")
-    assert before.state == state
+    assert before.state == (state if state == "retired" else "in-process")
+    if state == "without its fields":
+        await fleet.redis.delete(frontier.prefix + "h:a.test")
     await lose(fleet, frontier, "a.test")
     assert await frontier.repair() == ["a.test"]
     assert await frontier.host("a.test") == before
@@ -293,11 +308,28 @@ async def test_a_run_whose_hosts_are_whole_is_not_repaired(frontier, fleet):
     assert await fleet.snapshot() == before
 
 
+async def test_a_name_like_a_pattern_is_a_name(fleet):
+    """What is nowhere in one crawl is not looked for in another."""
+    others = [await fleet(name) for name in ("cr?wl", "*", "[c]rawl", "\\crawl")]
+    frontier = await fleet("crawl")
+    await frontier.schedule(links("a.test", 2))
+    await lose(fleet, frontier, "a.test")
+    for other in others:
+        assert await other.check() == []
+        assert await other.repair() == []
+        await other.schedule(links("b.test", 1))
+        await lose(fleet, other, "b.test")
+        assert await other.repair() == ["b.test"]
+    assert await frontier.repair() == ["a.test"]
+
+
 async def test_a_queue_that_the_server_threw_away(frontier, fleet):
     """A server that evicts keys loses URLs; the others are crawled all the same."""
     await frontier.schedule([*links("a.test", 3), *links("b.test", 2), link("a.test/p", priority=2)])
-    await fleet.redis.delete(frontier.prefix + "q:a.test", frontier.prefix + "l:2:a.test")
-    assert await crawl(frontier) == ["b.test/0", "b.test/1"]
+    await frontier.schedule([link(f"c.test/{n}", priority=n) for n in range(-1, 3)])
+    for key in ("q:a.test", "l:2:a.test", "l:2:c.test", "q:c.test"):
+        assert await fleet.redis.delete(frontier.prefix + key)
+    assert sorted(await crawl(frontier)) == ["b.test/0", "b.test/1", "c.test/-1", "c.test/1"]
     assert frontier.figures.idle
 
 

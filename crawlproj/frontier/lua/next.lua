@@ -58,7 +58,7 @@ while open and n > 0 do
       cmsgpack.pack({ h.name, worker, now, attempts, kills, priority, 1 - counted, entry }))
     redis.call('ZADD', P .. 'lease', digits(now + lease_ms), token)
     h.f = h.f + 1
-    h.nd = math.max(h.nd, now + (h.iv >= 0 and h.iv or ctl.interval_ms))
+    h.nd = now + (h.iv >= 0 and h.iv or ctl.interval_ms)
     for _, part in ipairs({ token, h.name, attempts, h.iv, entry }) do
       leases[#leases + 1] = part
     end
