@@ -104,7 +104,7 @@ def read_html(html: str, *, encoding: str | None = None) -> PageText:
     if document is None or (tags > MAX_DEPTH and document.query_selector(_DEPTH_SELECTOR) is not None):
         return _flat(html, encoding)
     main = extract_plain_text(tree, main_content=True, skip_elements=_NO_TEXT, **_OPTIONS)
-    visible = characters(extract_plain_text(tree, main_content=False, skip_elements=_NO_TEXT, **_OPTIONS))
+    visible = _visible(tree)
     length = characters(main)
     if length < _SHORT and visible:
         main, length = _outside_landmarks(tree, main, length)
@@ -125,6 +125,18 @@ def characters(text: str) -> int:
     if len(text) < _SHORT and not text.isascii() and not text.translate(_INVISIBLE).strip():
         return 0
     return len(text)
+
+
+def _visible(tree: HTMLTree) -> int:
+    """Count the visible characters. Asked for unformatted, the parser joins white space itself: mostly."""
+    text = extract_plain_text(
+        tree, main_content=False, preserve_formatting=False, skip_elements=_NO_TEXT, **_OPTIONS
+    )
+    return len(text) if text.isascii() and _collapsed(text) else characters(text)
+
+
+def _collapsed(text: str) -> bool:
+    return "  " not in text and "\n" not in text and "\t" not in text and text == text.strip()
 
 
 def _outside_landmarks(tree: HTMLTree, main: str, length: int) -> tuple[str, int]:
