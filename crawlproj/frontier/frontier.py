@@ -355,7 +355,7 @@ class Frontier:
 
     async def drop(self) -> None:
         """Remove all its keys, a few hundred at a time."""
-        shards = int(await self._redis.hget(self.prefix + "ctl", "shards") or 0)
+        shards = await self._scripts.call(script(__package__, "create"), self._keys)
         names = [f"{kind}:{n}" for kind in "sr" for n in range(-shards // 2 - 1, shards // 2 + 1)]
         for view in await self.hosts():
             priorities: list[Any] = await self._redis.zrange(f"{self.prefix}p:{view.host}", 0, -1)

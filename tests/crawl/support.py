@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,8 @@ def status(scrapy: Project, name: str) -> dict[str, Any]:
 def figures(redis: Redis) -> dict[str, int]:
     """Return the counters of the one frontier there is."""
     (key,) = redis.scan_iter("frontier:*:ctr")
-    return {name.decode(): int(value) for name, value in redis.hgetall(key).items()}
+    packed = "return cjson.encode(cmsgpack.unpack(redis.call('GET', KEYS[1])))"
+    return {name: int(value) for name, value in json.loads(redis.eval(packed, 1, key)).items()}
 
 
 async def push(redis_url: str, entries: Sequence[Entry]) -> None:

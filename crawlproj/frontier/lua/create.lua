@@ -1,10 +1,15 @@
 -- Make a frontier, or find that it is there.
--- KEYS[1] prefix   ARGV name, value, … of `ctl`; the first is `shards`, fixed for its life
--- returns the number of shards it has; if it is another one, nothing is changed
+-- KEYS[1] prefix   ARGV name, value, … of `ctl`; the first is `shards`, fixed for its life. Without
+-- any it is only asked for.
+-- returns the number of shards it has, 0: there is none; if it is another one, nothing is changed
 local key = KEYS[1] .. 'ctl'
-redis.call('HSETNX', key, ARGV[1], ARGV[2])
-local shards = redis.call('HGET', key, ARGV[1])
-if shards == ARGV[2] then
-  redis.call('HSET', key, unpack(ARGV))
+local packed = redis.call('GET', key)
+local ctl = packed and cmsgpack.unpack(packed) or {}
+local shards = ctl.shards or tonumber(ARGV[2]) or 0
+if shards == tonumber(ARGV[2]) then
+  for i = 1, #ARGV, 2 do
+    ctl[ARGV[i]] = tonumber(ARGV[i + 1])
+  end
+  redis.call('SET', key, cmsgpack.pack(ctl))
 end
-return tonumber(shards)
+return shards

@@ -6,6 +6,5 @@ local f = figures()
 if f[3] > 0 or (f[1] > f[2] and not ctl.stop) then
   return { 0, f }
 end
-redis.call('HSET', P .. 'ctl', 'closed', 1)
-ctl.closed = 1
+switch('closed', 1)
 return { 1, figures() }
