@@ -39,6 +39,12 @@ _NO_TEXT = (
     "input", "button", "select", "textarea", "datalist",
     "[hidden]", '[style*="display:none" i]', '[style*="display: none" i]',
 )  # fmt: skip
+# What a page that has such an element must hold somewhere.
+_NO_TEXT_WORDS = tuple(
+    (selector, "display" if "style" in selector else selector.strip("[]")) for selector in _NO_TEXT
+)
+# Without these, ASCII text has no white space but single spaces and line ends, and empty lines.
+_ODD_SPACE = ("  ", "\n\n\n", " \n", "\n ", "\t", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f")
 _LANDMARKS = (
     "nav", "header", "footer",
     "[role=navigation i]", "[role=banner i]", "[role=contentinfo i]",
@@ -103,8 +109,9 @@ def read_html(html: str, *, encoding: str | None = None) -> PageText:
     document = tree.document
     if document is None or (tags > MAX_DEPTH and document.query_selector(_DEPTH_SELECTOR) is not None):
         return _flat(html, encoding)
-    main = extract_plain_text(tree, main_content=True, skip_elements=_NO_TEXT, **_OPTIONS)
-    visible = _visible(tree)
+    skip = _named(html)
+    main = extract_plain_text(tree, main_content=True, skip_elements=skip, **_OPTIONS)
+    visible = _visible(tree, skip)
     length = characters(main)
     if length < _SHORT and visible:
         main, length = _outside_landmarks(tree, main, length)
@@ -121,22 +128,27 @@ def read_html(html: str, *, encoding: str | None = None) -> PageText:
 
 def characters(text: str) -> int:
     """Count the characters of *text*, every run of white space as one, invisible ones alone as none."""
+    if text.isascii() and not any(map(text.__contains__, _ODD_SPACE)):
+        text = text.strip()
+        return len(text) - text.count("\n\n")
     text = " ".join(text.split())
     if len(text) < _SHORT and not text.isascii() and not text.translate(_INVISIBLE).strip():
         return 0
     return len(text)
 
 
-def _visible(tree: HTMLTree) -> int:
+def _named(html: str) -> list[str]:
+    """Return the selectors of what is no text that this page can have: each costs a walk over it."""
+    lower = html.lower()
+    return [selector for selector, word in _NO_TEXT_WORDS if word in lower]
+
+
+def _visible(tree: HTMLTree, skip: list[str]) -> int:
     """Count the visible characters. Asked for unformatted, the parser joins white space itself: mostly."""
     text = extract_plain_text(
-        tree, main_content=False, preserve_formatting=False, skip_elements=_NO_TEXT, **_OPTIONS
+        tree, main_content=False, preserve_formatting=False, skip_elements=skip, **_OPTIONS
     )
-    return len(text) if text.isascii() and _collapsed(text) else characters(text)
-
-
-def _collapsed(text: str) -> bool:
-    return "  " not in text and "\n" not in text and "\t" not in text and text == text.strip()
+    return characters(text)
 
 
 def _outside_landmarks(tree: HTMLTree, main: str, length: int) -> tuple[str, int]:

@@ -270,3 +270,11 @@ def test_any_markup_is_read(bits: list[str]) -> None:
 def test_any_label_is_taken(label: str, declared: str | None) -> None:
     """A header may hold anything."""
     assert extract(b"<p>caf\xe9</p>", label, declared).visible_length >= 0
+
+
+@given(st.text(alphabet="a \n\t\r\x0b\x1c\x85\xa0é\u200b", max_size=30))
+def test_counting_is_splitting(text: str) -> None:
+    """However they are counted: the characters are those of the words and one between each two."""
+    words = text.split()
+    whole = " ".join(words)
+    assert characters(text) == (len(whole) if whole.replace("\u200b", "").strip() else 0)
