@@ -128,12 +128,14 @@ class FrontierScheduler(BaseScheduler):
     def next_request(self) -> Request | None:
         """Return a request that is due, if one has been fetched ahead and there is room for it."""
         self._starved = True
-        if self._worker.stopping or self._worker.draining or not self._asked:
+        if self._worker.stopping or not self._asked:
             return None
         if len(self._crawler.engine.downloader.active) >= self._config.max_concurrent_count:
             return None
-        if self._again:
+        if self._again:  # started before, so a stop lets it finish
             return self._again.popleft()
+        if self._worker.draining:
+            return None
         if len(self._ready) * 2 <= self._config.max_concurrent_count:
             self._wanted.set()
         while self._ready:

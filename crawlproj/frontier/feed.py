@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
+
+from crawlproj.exceptions import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,12 +56,13 @@ class Feed:
         if frontier.figures.stop or frontier.figures.closed:
             return 0  # this run would not crawl them; the next one will
         moved = 0
-        for raw in await frontier.peek(self.key, BATCH):
-            entries, fault = self._entries(raw, encode)
-            if await frontier.take_from(self.key, raw, entries):
-                moved += 1
-                if fault is not None:
-                    logger.error("Entry %r of %s %s", raw[:80], self.key, fault)
+        with suppress(Refused):  # another worker has just sealed it
+            for raw in await frontier.peek(self.key, BATCH):
+                entries, fault = self._entries(raw, encode)
+                if await frontier.take_from(self.key, raw, entries):
+                    moved += 1
+                    if fault is not None:
+                        logger.error("Entry %r of %s %s", raw[:80], self.key, fault)
         if moved:
             # What its limit on idle time counts from, and what its own reader would have set.
             self.spider.spider_idle_start_time = int(time.time())

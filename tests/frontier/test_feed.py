@@ -155,6 +155,16 @@ async def test_a_run_that_is_over_leaves_them(fleet, frontier, feed):
     assert await fleet.redis.llen(KEY) == 1
 
 
+async def test_another_worker_has_sealed_the_run(fleet, feed):
+    """Who has not heard of it yet takes nothing either, and that is no error."""
+    frontier, other = await fleet(), await fleet()
+    await push(fleet, "list", "http://a.test/")
+    assert await other.seal()
+    assert await feed.move(frontier, encode) == 0
+    assert frontier.figures.closed
+    assert await fleet.redis.llen(KEY) == 1
+
+
 async def test_the_spiders_own_reader_has_nothing_to_do(fleet, frontier, redis_url):
     """It would pop before it reads; its limit on idle time counts from the last entry that came."""
     spider = made(redis_url)
