@@ -90,6 +90,11 @@ class Stored:
         return b64decode(self.extra["b"]["$b"]) if "b" in self.extra else b""
 
     @property
+    def priority(self) -> int:
+        """Return the priority that the spider gave it."""
+        return int(self.extra.get("p", 0))
+
+    @property
     def canonical(self) -> str:
         """Return the form in which the URL is compared."""
         return canonical(self.wire)
@@ -121,7 +126,7 @@ def encode_stored(wire: str, extra: str | None, depth: int, tag: str | None = No
     data = f"{_first_line(wire, host, depth)}\n{extra}"
     stored = decode(host, data.encode())
     number = fingerprint(stored.canonical, stored.method, stored.body)
-    return Entry(wire, host, number, data, forced=bool(stored.extra.get("d")))
+    return Entry(wire, host, number, data, stored.priority, forced=bool(stored.extra.get("d")))
 
 
 def encode_request(
@@ -219,8 +224,16 @@ def decode(host: str, data: bytes) -> Stored:
         if not isinstance(tag, str | None):
             raise TypeError("no tag")
         stored = Stored(url=url, wire=wire, depth=depth, tag=tag, extra=extra)
-        stored.body  # noqa: B018  # a body that cannot be read is found here, not later
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, BadUrl) as exc:
+        _ = stored.body, stored.priority  # what cannot be read is found here, not later
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        BadUrl,
+    ) as exc:
         shown = data[:80].decode("utf-8", "replace")
         raise UndecodableEntry(f"queue entry {shown!r} of {host} cannot be read: {exc}") from None
     return stored

@@ -18,7 +18,14 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 
 from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
-from crawlproj.frontier.codec import FETCH_META, decode, encode_link, encode_request, to_request
+from crawlproj.frontier.codec import (
+    FETCH_META,
+    decode,
+    encode_link,
+    encode_request,
+    encode_stored,
+    to_request,
+)
 
 
 class Shop(Spider):
@@ -176,6 +183,25 @@ def test_an_entry_is_text_of_a_stable_form(name, spider):
     assert (again.host, again.fingerprint, again.url) == (entry.host, entry.fingerprint, entry.url)
 
 
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_link_that_was_stored_with_its_page_is_the_same_link(name, spider):
+    """Its URL and its second line are all that has to be kept of it."""
+    entry = encode_request(requests(spider)[name], spider)
+    extra = entry.data.partition("\n")[2] or None
+    again = encode_stored(entry.url, extra, 0)
+    assert again.data == entry.data
+    assert (again.host, again.fingerprint, again.priority) == (entry.host, entry.fingerprint, entry.priority)
+    assert again.forced is (name in {"dont_filter", "xml"})
+    deeper = encode_stored(entry.url, extra, 7, None if extra else "seed")
+    assert decode(deeper.host, deeper.data.encode()).depth == 7
+
+
+def test_a_stored_link_that_cannot_be_read_is_refused():
+    """As a queue entry is."""
+    with pytest.raises(UndecodableEntry):
+        encode_stored("http://e.test/", '{"c": ', 0)
+
+
 def test_a_plain_link_costs_its_path_and_two_bytes(spider):
     """Neither scheme nor host are repeated in every entry of a host's queue."""
     assert encode_request(Request("http://e.test/a/b?c"), spider).data == "h0/a/b?c"
@@ -331,7 +357,8 @@ POISON = {
     "unknown attribute": b'h0/x\n{"x": {"shell": "true"}}',
     "argument twice": b'h0/x\n{"x": {"url": "http://o.test/"}}',
     "meta": b'h0/x\n{"m": 5}',
-    "cookies": b'h0/x\n{"p": "high"}',
+    "priority": b'h0/x\n{"p": "high"}',
+    "priority without end": b'h0/x\n{"p": 1e400}',
 }
 
 
