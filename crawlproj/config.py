@@ -47,6 +47,7 @@ class Config:
     max_kills: int
     max_outlinks: int
     seen_cache: int
+    gc_threshold: int
     body_store: str | None
     render_mode: str
 
@@ -81,6 +82,7 @@ class Config:
             max_kills=_integer(settings, "FRONTIER_MAX_KILLS", least=1),
             max_outlinks=_integer(settings, "FRONTIER_MAX_OUTLINKS"),
             seen_cache=_integer(settings, "FRONTIER_SEEN_CACHE"),
+            gc_threshold=_integer(settings, "GC_THRESHOLD"),
             body_store=settings.get("BODY_STORE") or None,
             render_mode=_one_of(settings, "RENDER_MODE", RENDER_MODES),
         )

@@ -7,6 +7,7 @@ is that place. It opens when the spider opens and closes after everything else.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections import Counter
 from dataclasses import dataclass
@@ -116,10 +117,22 @@ class Worker:
         self.frontier = Frontier(self.redis, self.scripts, self.crawl.frontier)
         await self.frontier.create(self.config)
         self.store = PageStore(
-            self.database, body_store(self.config.body_store), crawl=self.crawl, worker=self.id
+            self.database,
+            body_store(self.config.body_store),
+            crawl=self.crawl,
+            worker=self.id,
+            under_way=lambda: len(self.visits),
         )
         self.store.start()
+        self._calm_collector()
         self.is_open = True
+
+    def _calm_collector(self) -> None:
+        """Let Python look for cycles less often, and not among what stays for the whole crawl."""
+        if self.config.gc_threshold:
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(self.config.gc_threshold, 20, 50)
 
     def _reach_servers(self) -> connections.Addresses:
         addresses = connections.ensure_servers(self.config)

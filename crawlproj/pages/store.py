@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+GATHER_SECONDS = 0.02  # what a page may wait for others
+ENOUGH = 32  # pages from which a larger batch saves nothing more
+COMPANY = 8  # pages under way besides, from which waiting is worth it
 MAX_PAGES = 64
 MAX_BYTES = 4 * 1024 * 1024
 _IN_A_THREAD = 512 * 1024  # below it, a thread costs more than it frees; above, the crawl would stutter
@@ -67,15 +70,25 @@ class _Waiting:
 class PageStore:
     """Writes pages in the order they come, as one commit after the other allows.
 
-    A commit takes all that has come up while the one before it ran: a page alone does not wait,
-    and a busy worker's batches grow by themselves. A page that PostgreSQL refuses is stored as a
+    A commit takes all that has come up while the one before it ran, and waits a moment for more as
+    long as enough others are *under_way*: a page alone does not wait, and a busy worker's batches
+    are large, for one of ten pages costs hardly more than one of a single page. A page that PostgreSQL refuses is stored as a
     failure of its own; the others of its batch are not touched by it.
     """
 
-    def __init__(self, database: Database, bodies: BodyStore, *, crawl: CrawlLike, worker: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        bodies: BodyStore,
+        *,
+        crawl: CrawlLike,
+        worker: str,
+        under_way: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._database = database
         self._bodies = bodies
         self._crawl = crawl
+        self._coming = under_way
         self._constants = {"crawl_name": crawl.name, "crawl_id": crawl.id, "worker": worker}
         self._packer = Packer(crawl.name)
         self._waiting: deque[_Waiting] = deque()
@@ -141,6 +154,7 @@ class PageStore:
             if time.monotonic() >= self._partitions_due:
                 await self._make_partitions()
             if self._waiting:
+                await self._gather()
                 self._under_way = self._take()
                 await self._commit(self._under_way)
                 self._under_way = []
@@ -149,6 +163,18 @@ class PageStore:
             else:
                 self._wake.clear()
                 await self._wake.wait()
+
+    async def _gather(self) -> None:
+        """Wait for company, while there is some to be had."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_SECONDS):
+                while (
+                    len(self._waiting) < ENOUGH
+                    and self._coming() - len(self._waiting) >= COMPANY
+                    and not self._closing.is_set()
+                ):
+                    self._wake.clear()
+                    await self._wake.wait()
 
     def _take(self) -> list[_Waiting]:
         """Return the next batch. It ends before a URL comes twice, so that the order of both holds."""
