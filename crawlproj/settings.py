@@ -88,6 +88,9 @@ DOWNLOADER_MIDDLEWARES_BASE = {
     "middlewares.compression.CompressionMiddleware": 590,
     # Behind Scrapy's redirects (600), which copy the headers: validators of one URL are no other's.
     "middlewares.conditional.ConditionalMiddleware": 610,
+    # Ours does not fetch a list from the Internet, with the event loop standing still, to read a cookie.
+    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
+    "middlewares.cookies.CookiesMiddleware": 700,
     "middlewares.throttle.ThrottleMiddleware": 990,  # nearest the wire: nothing passes it by
 }
 

@@ -1,0 +1,45 @@
+"""Scrapy's cookies, without its look-up on the Internet."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware as ScrapyCookiesMiddleware
+from scrapy.utils.httpobj import urlparse_cached
+from tldextract import TLDExtract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from http.cookiejar import Cookie
+
+    from scrapy import Request
+    from scrapy.http.cookies import CookieJar
+
+_SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)
+
+
+@lru_cache(maxsize=1024)
+def is_public(domain: str) -> bool:
+    """Say whether *domain* is one under which anybody may register: no cookie is for all of it."""
+    return not _SUFFIXES(domain).domain
+
+
+class CookiesMiddleware(ScrapyCookiesMiddleware):
+    """Keeps cookies as Scrapy does, by the list of public suffixes that comes with tldextract.
+
+    Scrapy fetches a newer list at the first cookie that names a domain: from somebody else's server,
+    past the throttle, and with the event loop standing still meanwhile.
+
+    Settings: COOKIES_ENABLED, COOKIES_DEBUG.
+    """
+
+    def _process_cookies(self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request) -> None:
+        host = (urlparse_cached(request).hostname or "").lower()
+        for cookie in cookies:
+            domain = cookie.domain.removeprefix(".")
+            if domain and is_public(domain):
+                if domain != host:
+                    continue
+                cookie.domain = host  # for this host alone
+            jar.set_cookie_if_ok(cookie, request)  # type: ignore[no-untyped-call]
