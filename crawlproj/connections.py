@@ -259,7 +259,8 @@ class Database:
             self._out = True
             logger.warning("PostgreSQL at %s is away, trying until it is back: %s", self.where, why)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._closing.wait(), reconnect_delay(breaks, random.random()))
+            async with asyncio.timeout(reconnect_delay(breaks, random.random())):
+                await self._closing.wait()
         if self._closing.is_set():
             raise ServerUnreachable("PostgreSQL", self.where, why) from None
 

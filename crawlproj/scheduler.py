@@ -241,7 +241,6 @@ class FrontierScheduler(BaseScheduler):
                 await self._give_back()
             pause = POLL_SECONDS if granted.wait_ms is None else min(granted.wait_ms / 1000, POLL_SECONDS)
             with contextlib.suppress(TimeoutError):
-                # Not wait_for: before Python 3.12 it swallows a cancellation that comes with the answer.
                 async with asyncio.timeout(max(pause, 0.001)):
                     await self._wanted.wait()
 

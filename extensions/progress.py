@@ -69,7 +69,8 @@ class ProgressExtension:
             if not self._worker.is_open:
                 continue
             with contextlib.suppress(RedisError, TimeoutError):  # the last figure has to do
-                self._hosts = await asyncio.wait_for(busy_hosts(self._worker), LIVE_SECONDS)
+                async with asyncio.timeout(LIVE_SECONDS):
+                    self._hosts = await busy_hosts(self._worker)
             figures = figures_of(self._worker, self._hosts)
             self._rate.add(time.monotonic(), figures.pages)
             text = line(figures, self._rate.per_second())

@@ -42,4 +42,4 @@ class CookiesMiddleware(ScrapyCookiesMiddleware):
                 if domain != host:
                     continue
                 cookie.domain = host  # for this host alone
-            jar.set_cookie_if_ok(cookie, request)  # type: ignore[no-untyped-call]
+            jar.set_cookie_if_ok(cookie, request)

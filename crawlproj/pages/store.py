@@ -248,7 +248,8 @@ class PageStore:
                 if delay == _FIRST_WAIT:
                     logger.warning("PostgreSQL cannot store pages, trying on: %s", _line(error))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), delay)
+                async with asyncio.timeout(delay):
+                    await self._closing.wait()
             delay = min(delay * 2, _LONGEST_WAIT)
 
     async def _make_partitions(self) -> None:

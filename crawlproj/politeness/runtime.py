@@ -159,7 +159,8 @@ class DomainRuntime:
         With Redis away that is as long as a member counts: after that it has expired by itself.
         """
         try:
-            await asyncio.wait_for(self._scripts.flush(), self._hold_ms / 1000)
+            async with asyncio.timeout(self._hold_ms / 1000):
+                await self._scripts.flush()
         except TimeoutError:
             return
 
