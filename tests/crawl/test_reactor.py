@@ -1,0 +1,92 @@
+"""Rule 5: Redis never holds the event loop up, and known links never reach it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from redis import Redis
+
+from tests.crawl.support import linking, poll
+from tests.redis_server import OwnRedis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from crawlproj.testing.plugin import Crawl
+    from crawlproj.testing.project import Project
+    from crawlproj.testing.site import Site
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path, valkey_url: str) -> Iterator[OwnRedis]:
+    """A server that may be frozen."""
+    server = OwnRedis(tmp_path, valkey_url)
+    server.start()
+    yield server
+    server.thaw()
+    server.kill()
+
+
+def test_a_frozen_redis_does_not_freeze_the_loop(
+    site: Site, scrapy: Project, spider_source: Callable[[str], None], own_redis: OwnRedis
+) -> None:
+    """While Redis accepts and answers nothing for three seconds, the loop goes on turning."""
+    for n in range(60):
+        site.add(f"/{n}", linking(*(f"/{each}" for each in range(n, min(n + 3, 60)))), delay=0.05)
+    spider_source("""
+import asyncio, time
+from scrapy import Request, Spider
+
+class Ticking(Spider):
+    name = "ticking"
+
+    async def start(self):
+        self.worst = 0.0
+        self.ticker = asyncio.get_running_loop().create_task(self.tick())
+        yield Request(self.url + "/0")
+
+    async def tick(self):
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.01)
+            self.worst = max(self.worst, time.monotonic() - began)
+
+    def parse(self, response):
+        yield from response.follow_all(css="a")
+
+    def closed(self, reason):
+        self.ticker.cancel()
+        self.logger.warning("worst=%.3f", self.worst)
+""")
+    scrapy.env["REDIS_URL"] = own_redis.url
+    settings = {"CRAWL_NAME": "ticking", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 2, "LEASE_SECONDS": 5}
+    process = scrapy.start("crawl", "ticking", "-a", f"url={site.url}", settings=settings)
+    assert poll(lambda: len(site.requests) > 8)
+    own_redis.freeze()
+    time.sleep(3)  # the outage
+    own_redis.thaw()
+    stderr = process.communicate(timeout=45)[1]
+    assert process.returncode == 0, stderr
+    worst = float(stderr.rpartition("worst=")[2].split()[0])
+    assert worst < 1, stderr  # a blocking call would have stood still for all three seconds
+
+
+def test_links_that_the_worker_knows_do_not_go_to_redis(site: Site, crawl: Crawl, redis_url: str) -> None:
+    """Twenty pages that link to all twenty: each link is sent about once, not twenty times."""
+    paths = [f"/{n}" for n in range(20)]
+    for path in paths:
+        site.add(path, linking(*paths))
+    with Redis.from_url(redis_url) as redis:
+        before = added(redis)
+        result = crawl("site", seeds=site.url + "/0")
+        assert result.returncode == 0, result.stderr
+        assert result.status["counts"]["fetch_status"]["done"] == 20
+        assert added(redis) - before < 100  # 400 links are on the pages; each page and result is one call
+
+
+def added(redis: Redis) -> int:
+    """Return how often anything was added to a set."""
+    return int(redis.info("commandstats").get("cmdstat_sadd", {}).get("calls", 0))
