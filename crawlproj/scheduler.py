@@ -167,11 +167,20 @@ class FrontierScheduler(BaseScheduler):
         return True
 
     def entry_of(
-        self, request: Request, *, forced: bool = False, head: bool = False, slot: str | None = None
+        self,
+        request: Request,
+        *,
+        tag: str | None = None,
+        forced: bool = False,
+        head: bool = False,
+        slot: str | None = None,
     ) -> Entry | None:
-        """Return the entry of a request, or None, said loudly, if it cannot be kept."""
+        """Return the entry of a request, or None, said loudly, if it cannot be kept.
+
+        *tag* is inherited from the page that it was found on.
+        """
         try:
-            return encode_request(request, self._spider, forced=forced, head=head, drop_slot=slot)
+            return encode_request(request, self._spider, tag=tag, forced=forced, head=head, drop_slot=slot)
         except (BadUrl, UnserialisableRequest) as exc:
             logger.error("Request refused, nothing is marked seen: %s", exc)
             self._crawler.stats.inc_value("frontier/refused")
@@ -199,7 +208,8 @@ class FrontierScheduler(BaseScheduler):
         if request.dont_filter and start:
             request = request.replace(dont_filter=False, meta={**request.meta, "allow_offsite": True})
         request = request.replace(errback=visit.errback)
-        entry = self.entry_of(request, head=True, slot=request.meta.get("download_slot"))
+        slot = request.meta.get("download_slot")
+        entry = self.entry_of(request, tag=visit.entry.tag, head=True, slot=slot)
         if entry is None:
             visit.detail = f"redirected to {request.url[:200]}, which cannot be kept"
         else:

@@ -212,7 +212,8 @@ class PageMiddleware:
             return
         # Scrapy noted the slot of the page in its meta; a spider that hands meta on does not mean it.
         slot = urlsplit(visit.entry.url).hostname if "download_slot" in request.meta else None
-        entry = self._scheduler.entry_of(request, forced=request.dont_filter, slot=slot)
+        tag = visit.entry.tag
+        entry = self._scheduler.entry_of(request, tag=tag, forced=request.dont_filter, slot=slot)
         if entry is None:
             return
         if entry.fingerprint in self._worker.seen and not entry.forced:
