@@ -72,8 +72,10 @@ class PageStore:
 
     A commit takes all that has come up while the one before it ran, and waits a moment for more as
     long as enough others are *under_way*: a page alone does not wait, and a busy worker's batches
-    are large, for one of ten pages costs hardly more than one of a single page. A page that PostgreSQL refuses is stored as a
-    failure of its own; the others of its batch are not touched by it.
+    are large, for one of ten pages costs hardly more than one of a single page.
+
+    A page that PostgreSQL refuses is stored as a failure of its own; the others of its batch are not
+    touched by it.
     """
 
     def __init__(

@@ -36,3 +36,12 @@ def test_unchanged_pages_keep_their_links(site: Site, crawl: Crawl) -> None:
     assert {row["url"] for row in second.pages if row["health_signal"] is None} == {
         site.url + path for path in ("/a", "/b", "/c")
     }
+
+
+def test_an_empty_page_is_asked_for_whole(site: Site, crawl: Crawl) -> None:
+    """The validators of an empty page are never sent: whether it is filled now must be seen."""
+    site.add("/", "<html><body></body></html>", headers={"ETag": '"nothing"'})
+    for _ in range(2):
+        result = crawl("site", {"CRAWL_NAME": "empty"}, seeds=site.url + "/")
+        assert result.page("/")["fetch_status"] == "empty"
+    assert ["If-None-Match" in hit.headers for hit in site.requests if hit.path == "/"] == [False, False]

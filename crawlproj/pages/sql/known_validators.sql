@@ -1,7 +1,10 @@
--- The validators of what is stored as content of some pages of a crawl.
+-- The validators of what is stored as content of some pages of a crawl. Those of an empty page are never
+-- sent: whether it is filled now must be seen.
 -- crawl_name text, keys bytea[]  ->  url_key, etag, last_modified
-SELECT url_key, etag, last_modified
-  FROM page
- WHERE crawl_name = %(crawl_name)s
-   AND url_key = ANY(%(keys)s::bytea[])
-   AND content_id IS NOT NULL
+SELECT p.url_key,
+       CASE WHEN o.text_length = 0 THEN NULL ELSE p.etag END,
+       CASE WHEN o.text_length = 0 THEN NULL ELSE p.last_modified END
+  FROM page AS p
+  JOIN page_object AS o ON o.object_id = p.content_id
+ WHERE p.crawl_name = %(crawl_name)s
+   AND p.url_key = ANY(%(keys)s::bytea[])
