@@ -50,7 +50,7 @@ def _empty(*, rendered: FetchStatus) -> Expected:
         http_status=200,
         reason="unrendered_shell",
         text=False,
-        second=FetchStatus.NOT_MODIFIED,
+        second=FetchStatus.EMPTY,
         rendered=rendered,
     )
 
