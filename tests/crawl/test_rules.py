@@ -192,13 +192,15 @@ def test_sealing_waits_for_every_worker(site: Site, scrapy: Project) -> None:
         site.add(f"/{n}", linking())
     settings = {"CRAWL_NAME": "pair", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 4}
     first = scrapy.start("crawl", "site", "-a", f"seeds={site.url}/", settings=settings)
-    assert poll(lambda: site.hits["/"])
-    second = scrapy.start(
-        "crawl", "site", "-a", f"seeds={site.url}/", settings={**settings, "CRAWL_JOIN": "1"}
-    )
-    assert poll(lambda: len(status(scrapy, "pair")["workers"]) == 2)
-    assert not poll(lambda: second.poll() is not None, seconds=6)  # the engine asks every 5 s
-    released.set()
+    try:
+        assert poll(lambda: site.hits["/"])
+        second = scrapy.start(
+            "crawl", "site", "-a", f"seeds={site.url}/", settings={**settings, "CRAWL_JOIN": "1"}
+        )
+        assert poll(lambda: len(status(scrapy, "pair")["workers"]) == 2)
+        assert not poll(lambda: second.poll() is not None, seconds=6)  # the engine asks every 5 s
+    finally:
+        released.set()  # else the thread that waits for it would hold the tests up for ever
     assert (first.wait(20), second.wait(20)) == (0, 0)
     assert {len(site.hits[f"/{n}"]) for n in range(10)} == {1}
     assert len(site.hits["/"]) == 1
