@@ -17,7 +17,7 @@ help:
 	@echo "make crawl SEEDS=\"https://…\"        crawl a site of yours"
 	@echo "make test [ARGS=\"-k name\"]          run the tests"
 	@echo "make lint                           style, types and imports"
-	@echo "make bench                          the comparisons in benchmarks/"
+	@echo "make bench                          pages per second beside Scrapy and scrapy-redis (needs nginx)"
 	@echo "make clean                          remove what these made; what was crawled stays"
 
 crawl: $(VENV)/.for-crawl

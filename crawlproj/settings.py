@@ -96,6 +96,8 @@ DOWNLOADER_MIDDLEWARES_BASE = {
 
 SPIDER_MIDDLEWARES_BASE = {
     **default_settings.SPIDER_MIDDLEWARES_BASE,
+    # It warns of meta that is handed on whole; the codec leaves out what must not be.
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
     "middlewares.page.PageMiddleware": 5,  # nearest the engine: it sees what all others let out
 }
 
