@@ -10,7 +10,13 @@ _DSN_WORD = re.compile(r"(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|(?!')(?:[^\s\\]|\\.)*)")
 _DSN = re.compile(rf"(\s*{_DSN_WORD.pattern})+\s*")
 _QUERY_WORD = re.compile(r"([?&])([^=&#]*)=([^&#]*)")
 _NO_PORT = re.compile(r":(?!\d{1,5}(?:[,/?#]|$))[^,\[\]/?#]*(?=[,/?#]|$)")
+_LOGIN = re.compile(r"(?<=//)[^/?#\s]*@")
 _LONGEST = 300
+
+
+def without_login(text: str) -> str:
+    """Return *text* without the `user:password@` of the URLs in it."""
+    return _LOGIN.sub("", text) if "@" in text else text
 
 
 def redact(url: str) -> str:

@@ -21,6 +21,7 @@ from crawlproj.frontier.feed import Feed
 from crawlproj.frontier.frontier import Outcome
 from crawlproj.items import Lease, Visit
 from crawlproj.pages.known import known_validators
+from crawlproj.redaction import without_login
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -170,17 +171,20 @@ class FrontierScheduler(BaseScheduler):
         self,
         request: Request,
         *,
-        tag: str | None = None,
+        page: Stored | None = None,
         forced: bool = False,
         head: bool = False,
         slot: str | None = None,
     ) -> Entry | None:
         """Return the entry of a request, or None, said loudly, if it cannot be kept.
 
-        *tag* is inherited from the page that it was found on.
+        Tag and login are inherited from the *page* that it was found on.
         """
+        tag, login = (page.tag, page.login) if page is not None else (None, None)
         try:
-            return encode_request(request, self._spider, tag=tag, forced=forced, head=head, drop_slot=slot)
+            return encode_request(
+                request, self._spider, tag=tag, login=login, forced=forced, head=head, drop_slot=slot
+            )
         except (BadUrl, UnserialisableRequest) as exc:
             logger.error("Request refused, nothing is marked seen: %s", exc)
             self._crawler.stats.inc_value("frontier/refused")
@@ -209,15 +213,16 @@ class FrontierScheduler(BaseScheduler):
             request = request.replace(dont_filter=False, meta={**request.meta, "allow_offsite": True})
         request = request.replace(errback=visit.errback)
         slot = request.meta.get("download_slot")
-        entry = self.entry_of(request, tag=visit.entry.tag, head=True, slot=slot)
+        entry = self.entry_of(request, page=visit.entry, head=True, slot=slot)
+        target = without_login(request.url)
         if entry is None:
-            visit.detail = f"redirected to {request.url[:200]}, which cannot be kept"
+            visit.detail = f"redirected to {target[:200]}, which cannot be kept"
         else:
             itself = canonical(entry.url) in chain
             if itself or request.dont_filter:
                 entry = entry.forcibly()
         assert self._worker.pages is not None
-        self._worker.pages.redirected(visit, request.url, entry)
+        self._worker.pages.redirected(visit, target, entry)
         return True
 
     async def _read_feed(self) -> None:

@@ -24,6 +24,7 @@ from crawlproj.frontier.codec import encode_link, encode_stored
 from crawlproj.items import Lease, Links, PageObject
 from crawlproj.pages.failure import explain
 from crawlproj.pages.known import known_links
+from crawlproj.redaction import without_login
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -180,10 +181,10 @@ class PageMiddleware:
 
     async def _add_stored_links(self, visit: Visit) -> None:
         """Let the links of the content that stands in again: the page was not parsed."""
-        worker = self._worker
-        for link in await known_links(worker.database, worker.crawl.name, visit.entry.key):
+        worker, page = self._worker, visit.entry
+        for link in await known_links(worker.database, worker.crawl.name, page.key):
             try:
-                entry = encode_stored(link.url, link.extra, visit.entry.depth + 1, visit.entry.tag)
+                entry = encode_stored(link.url, link.extra, page.depth + 1, page.tag, page.login)
             except UndecodableEntry as exc:
                 logger.warning("A stored link is left out: %s", exc)
                 continue
@@ -212,8 +213,7 @@ class PageMiddleware:
             return
         # Scrapy noted the slot of the page in its meta; a spider that hands meta on does not mean it.
         slot = urlsplit(visit.entry.url).hostname if "download_slot" in request.meta else None
-        tag = visit.entry.tag
-        entry = self._scheduler.entry_of(request, tag=tag, forced=request.dont_filter, slot=slot)
+        entry = self._scheduler.entry_of(request, page=visit.entry, forced=request.dont_filter, slot=slot)
         if entry is None:
             return
         if entry.fingerprint in self._worker.seen and not entry.forced:
@@ -235,7 +235,8 @@ class PageMiddleware:
         )
 
     def _absorb_links(self, visit: Visit, links: Links) -> None:
-        depth = visit.entry.depth + 1
+        page = visit.entry
+        depth, login = page.depth + 1, page.login
         if self._depth_limit and depth > self._depth_limit:
             return
         seen = self._worker.seen
@@ -244,7 +245,7 @@ class PageMiddleware:
                 visit.known_links.append(url)
                 continue
             try:
-                self._keep(visit, encode_link(normalise(url), depth, visit.entry.tag))
+                self._keep(visit, encode_link(normalise(url), depth, page.tag, login))
             except BadUrl:
                 self._crawler.stats.inc_value("page/bad_links")
 
@@ -256,7 +257,7 @@ class PageMiddleware:
 
     def _callback_failed(self, visit: Visit, error: Exception) -> None:
         if not isinstance(error, HttpError) and visit.detail is None:
-            visit.detail = f"{type(error).__name__}: {error}"[:500]
+            visit.detail = without_login(f"{type(error).__name__}: {error}")[:500]
             self._crawler.stats.inc_value("page/callback_errors")
 
     def _answered(self, visit: Visit, response: Response) -> PageObject:
@@ -280,14 +281,15 @@ class PageMiddleware:
                 visit,
                 http_status=visit.http_status,
                 failure=error.reason,
-                detail=str(error)[:500],
+                detail=without_login(str(error))[:500],
                 retry_after_ms=error.retry_after_ms,
                 host_incident=error.host_incident,
                 final=False,
             )
         if isinstance(error, IgnoreRequest) and visit.http_status is None:
             offsite = "offsite" in str(error)
-            return self._page(visit, disregarded="offsite" if offsite else "filtered", detail=str(error))
+            detail = without_login(str(error))[:500]
+            return self._page(visit, disregarded="offsite" if offsite else "filtered", detail=detail)
         why = explain(error, visit.http_status)
         return self._page(
             visit,

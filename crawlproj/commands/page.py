@@ -118,11 +118,11 @@ def _find(
 async def _absence(addresses: Addresses, connection: Connection[Any], word: str, crawl: str | None) -> str:
     from crawlproj.absence import why_absent  # noqa: PLC0415  # keeps `scrapy` quick to start
     from crawlproj.crawls.rows import find_crawl  # noqa: PLC0415
-    from crawlproj.frontier.canonical import host_key, normalise  # noqa: PLC0415
+    from crawlproj.frontier.canonical import host_key, normalise, split_login  # noqa: PLC0415
 
     if "://" not in word:
         return f"there is no page and no page object with the id {word}"
-    run, wire = find_crawl(connection, crawl), normalise(word)
+    run, (wire, _) = find_crawl(connection, crawl), split_login(normalise(word))
     async with cli.open_frontier(addresses, run.frontier) as frontier:
         why = await why_absent(connection, run, wire, host_key(wire), frontier)
     return f"{wire} was never fetched by crawl {run.name!r}: {why}"

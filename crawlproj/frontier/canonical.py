@@ -3,8 +3,8 @@
 Three forms of a URL, from the outside in:
 
 *wire*       what is requested: resolved as a browser would (WHATWG), without its fragment. Nothing that
-             a server could tell apart has been changed.
-*canonical*  what is compared: the wire form, less userinfo and a trailing dot of the host, with
+             a server could tell apart has been changed. `split_login` takes a login out of it.
+*canonical*  what is compared: the wire form, less its login and a trailing dot of the host, with
              the parts of the query in byte order and percent-escapes in one spelling. `%26` and
              `&`, `?a` and `?a=` stay different; `?a=1&b=2` and `?b=2&a=1` are the same.
 *host key*   the queue: lower-case host, IDN in punycode, IPv6 in its short form, no trailing dot,
@@ -20,12 +20,14 @@ from struct import unpack
 import ada_url
 
 from crawlproj.exceptions import BadUrl
+from crawlproj.redaction import without_login
 
 MAX_URL_LENGTH = 32_768  # longer than any server takes, and no queue entry grows without bound
 KEY_BYTES = 16
 
 # Not after a `%` that begins no escape itself: resolving `%34` in `%%341` would make one of it.
 _ESCAPE = re.compile(r"(?<!%)(?<!%[0-9a-fA-F])%([0-9a-fA-F]{2})")
+_BEFORE_HOST = re.compile(r"(?<=//).*(?=@)", re.DOTALL)
 _UNRESERVED = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 )  # RFC 3986, 2.3: the only characters that mean the same with and without an escape
@@ -36,7 +38,7 @@ def normalise(url: str) -> str:
     try:
         href = ada_url.normalize_url(url)
     except ValueError:
-        raise BadUrl(url, "is no URL") from None
+        raise _no_url(url) from None
     return _checked(url, href)
 
 
@@ -45,11 +47,17 @@ def join(base: str, link: str) -> str:
     try:
         href = ada_url.join_url(base, link)
     except ValueError:
-        raise BadUrl(link, "is no URL") from None
+        raise _no_url(link) from None
     return _checked(link, href)
 
 
+def _no_url(given: str) -> BadUrl:
+    # Nobody can tell where a password begins in what is no URL.
+    return BadUrl(_BEFORE_HOST.sub("***", given), "is no URL")
+
+
 def _checked(given: str, href: str) -> str:
+    given = without_login(given)
     if not href.startswith(("http://", "https://")):
         raise BadUrl(given)
     if len(href) > MAX_URL_LENGTH:
@@ -64,6 +72,15 @@ def authority(wire: str) -> str:
     """Return what stands between the scheme and the path of a wire URL."""
     start = wire.index("//") + 2
     return wire[start : wire.index("/", start)]
+
+
+def split_login(wire: str) -> tuple[str, str | None]:
+    """Return a wire URL without its `user:password@`, and that, without the `@`, if there is one."""
+    if "@" not in wire:
+        return wire, None
+    place = authority(wire)
+    login, at, host = place.rpartition("@")
+    return wire.replace(f"//{place}", f"//{host}", 1) if at else wire, login or None
 
 
 def host_key(wire: str) -> str:

@@ -5,7 +5,11 @@ An entry is one line, optionally followed by a second one:
     <h|s|u><depth><path or URL>        h: http and s: https on the queue's own host, u: a whole URL
     {"c": "parse_item", "m": {…}}      what a plain GET to the spider's `parse` does not have
 
-A plain link so costs its path and two bytes. No pickle: whoever can write to Redis must not be
+A plain link so costs its path and two bytes. A URL that comes with `user:password@` is kept without; the
+login goes out as a header, with this request and with those that are found on its page and go to the same
+scheme, host and port.
+
+No pickle: whoever can write to Redis must not be
 able to run code here, so of classes only those of requests and items are taken, and of these only
 what is loaded anyway.
 """
@@ -15,13 +19,24 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from scrapy import Request
+from w3lib.http import basic_auth_header
 
 from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
-from crawlproj.frontier.canonical import authority, canonical, fingerprint, host_key, normalise, page_key
+from crawlproj.frontier.canonical import (
+    authority,
+    canonical,
+    fingerprint,
+    host_key,
+    normalise,
+    page_key,
+    split_login,
+)
 from crawlproj.frontier.data import as_data, class_path, from_data, loaded_class
+from crawlproj.redaction import without_login
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -48,6 +63,13 @@ _DEFAULTS: dict[str, Any] = {"method": "GET", "body": b"", "encoding": "utf-8"}
 _KNOWN = frozenset(Request.attributes)  # a class of requests may have more
 
 
+class Login(NamedTuple):
+    """With what a page was asked for, and where else that may go."""
+
+    origin: str  #: scheme, host and port, as they begin a wire URL
+    words: str  #: `user:password`, escaped as in a URL
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One URL on its way into the frontier.
@@ -55,7 +77,7 @@ class Entry:
     *data* is what the queue keeps; the rest says where and how it enters.
     """
 
-    url: str  #: wire form
+    url: str  #: wire form, without login
     host: str
     fingerprint: int
     data: str
@@ -73,7 +95,7 @@ class Entry:
 class Stored:
     """What a queue entry says."""
 
-    url: str  #: as the spider asked for it
+    url: str  #: as the spider asked for it, without login
     wire: str
     depth: int
     tag: str | None
@@ -95,6 +117,14 @@ class Stored:
         return int(self.extra.get("p", 0))
 
     @property
+    def login(self) -> Login | None:
+        """Return with what the URL is asked for, if its site wants to know who asks."""
+        words = self.extra.get("a")
+        if not words:
+            return None
+        return Login(f"{self.wire.partition('//')[0]}//{authority(self.wire)}/", words)
+
+    @property
     def canonical(self) -> str:
         """Return the form in which the URL is compared."""
         return canonical(self.wire)
@@ -105,23 +135,27 @@ class Stored:
         return page_key(self.canonical, self.method, self.body)
 
 
-def encode_link(wire: str, depth: int, tag: str | None = None) -> Entry:
+def encode_link(wire: str, depth: int, tag: str | None = None, login: Login | None = None) -> Entry:
     """Return the entry of a plain link, given in its wire form."""
+    wire, words = _with_login(wire, login)
     name = canonical(wire)
     host = host_key(wire)
     data = _first_line(wire, host, depth)
-    if tag is not None:
-        data = f"{data}\n{_json({'t': tag})}"
-    return Entry(wire, host, fingerprint(name), data, plain=tag is None)
+    plain = tag is None and words is None
+    if not plain:
+        data = f"{data}\n{_json(_marks(tag, words))}"
+    return Entry(wire, host, fingerprint(name), data, plain=plain)
 
 
-def encode_stored(wire: str, extra: str | None, depth: int, tag: str | None = None) -> Entry:
+def encode_stored(
+    wire: str, extra: str | None, depth: int, tag: str | None = None, login: Login | None = None
+) -> Entry:
     """Return the entry of a link that was stored with a page: its URL and its second line, if any.
 
     Raises UndecodableEntry.
     """
     if extra is None:
-        return encode_link(wire, depth, tag)
+        return encode_link(wire, depth, tag, login)
     host = host_key(wire)
     data = f"{_first_line(wire, host, depth)}\n{extra}"
     stored = decode(host, data.encode())
@@ -134,6 +168,7 @@ def encode_request(
     spider: Spider,
     *,
     tag: str | None = None,
+    login: Login | None = None,
     forced: bool = False,
     head: bool = False,
     drop_slot: str | None = None,
@@ -142,21 +177,35 @@ def encode_request(
 
     *drop_slot* is the download slot that Scrapy, not the spider, put into a copied meta.
     """
-    wire = normalise(request.url)
+    wire, words = _with_login(normalise(request.url), login)
+    url = without_login(request.url)
     try:
         extra = _extra(request, spider, drop_slot)
-        if request.url != wire:
-            extra["w"] = request.url
-        if tag is not None:
-            extra["t"] = tag
+        if url != wire:
+            extra["w"] = url
+        extra |= _marks(tag, words)
         second_line = f"\n{_json(extra)}" if extra else ""
     except (ValueError, RecursionError) as exc:
-        raise UnserialisableRequest(f"{request!s:.160} cannot be kept in the frontier: {exc}") from None
+        raise UnserialisableRequest(
+            f"<{request.method} {wire[:160]}> cannot be kept in the frontier: {exc}"
+        ) from None
     host = host_key(wire)
     depth = request.meta.get("depth", 0)
     data = _first_line(wire, host, depth if isinstance(depth, int) and depth > 0 else 0) + second_line
     number = fingerprint(canonical(wire), request.method, request.body)
     return Entry(wire, host, number, data, request.priority, forced, head)
+
+
+def _with_login(wire: str, inherited: Login | None) -> tuple[str, str | None]:
+    """Return a URL without its login, and that or the one it inherits."""
+    wire, words = split_login(wire)
+    if words is None and inherited is not None and wire.startswith(inherited.origin):
+        words = inherited.words
+    return wire, words
+
+
+def _marks(tag: str | None, words: str | None) -> dict[str, str]:
+    return {key: each for key, each in (("t", tag), ("a", words)) if each is not None}
 
 
 def _extra(request: Request, spider: Spider, drop_slot: str | None) -> dict[str, Any]:
@@ -221,8 +270,8 @@ def decode(host: str, data: bytes) -> Stored:
         if normalise(url) != wire or host_key(wire) != host:
             raise ValueError("another URL or host")
         tag = extra.get("t")
-        if not isinstance(tag, str | None):
-            raise TypeError("no tag")
+        if not isinstance(tag, str | None) or not isinstance(extra.get("a"), str | None):
+            raise TypeError("no tag, or no login")
         stored = Stored(url=url, wire=wire, depth=depth, tag=tag, extra=extra)
         _ = stored.body, stored.priority  # what cannot be read is found here, not later
     except (
@@ -234,7 +283,7 @@ def decode(host: str, data: bytes) -> Stored:
         RecursionError,
         BadUrl,
     ) as exc:
-        shown = data[:80].decode("utf-8", "replace")
+        shown = without_login(data.partition(b"\n")[0].decode("utf-8", "replace"))[:80]
         raise UndecodableEntry(f"queue entry {shown!r} of {host} cannot be read: {exc}") from None
     return stored
 
@@ -273,6 +322,9 @@ def to_request(stored: Stored, spider: Spider) -> Request:
         request: Request = cls(stored.url, dont_filter=bool(extra.get("d")), **fields, **own)
     except Exception as exc:  # noqa: BLE001  # a class of anybody's reads what anybody may have written
         raise UndecodableEntry(f"queue entry of {stored.url[:120]} cannot be used: {exc}") from None
+    if stored.login is not None and b"Authorization" not in request.headers:
+        user, _, password = stored.login.words.partition(":")
+        request.headers[b"Authorization"] = basic_auth_header(unquote(user), unquote(password), "utf-8")
     return request
 
 

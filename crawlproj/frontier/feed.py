@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 
 from crawlproj.exceptions import Refused
+from crawlproj.redaction import without_login
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +63,8 @@ class Feed:
                 if await frontier.take_from(self.key, raw, entries):
                     moved += 1
                     if fault is not None:
-                        logger.error("Entry %r of %s %s", raw[:80], self.key, fault)
+                        shown = without_login(raw.decode("utf-8", "backslashreplace"))[:80]
+                        logger.error("Entry %r of %s %s", shown, self.key, fault)
         if moved:
             # What its limit on idle time counts from, and what its own reader would have set.
             self.spider.spider_idle_start_time = int(time.time())
@@ -76,6 +78,6 @@ class Feed:
             made = self.spider.make_request_from_data(raw)
             requests: Iterable[Any] = [made] if isinstance(made, Request) else list(made or ())
         except Exception as exc:  # noqa: BLE001  # the spider's code on anybody's data: any error is the entry's
-            return [], f"is no request: {exc!s:.120}"
+            return [], f"is no request: {without_login(str(exc))[:120]}"
         entries = [encode(each) for each in requests if isinstance(each, Request)]
         return [entry for entry in entries if entry is not None], None if entries else "holds no URL"

@@ -35,6 +35,8 @@ from typing import TYPE_CHECKING
 from scrapy import exceptions as scrapy
 from scrapy.spidermiddlewares.httperror import HttpError
 
+from crawlproj.redaction import without_login
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -100,7 +102,6 @@ _BROWSER = (
     ("net::ERR_", "connection_lost"),
     ("crashed", "browser_crash"),
 )
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 _MAX_DETAIL = 300
 _SECONDS = re.compile(r"\d{1,10}(?:\.\d+)?")
 
@@ -201,4 +202,4 @@ def _names(error: BaseException) -> set[str]:
 
 def _detail(error: BaseException) -> str:
     words = " ".join(f"{type(error).__name__}: {error}".split())
-    return _CREDENTIALS.sub("", words)[:_MAX_DETAIL].rstrip(": ")
+    return without_login(words)[:_MAX_DETAIL].rstrip(": ")

@@ -94,6 +94,23 @@ def test_what_cannot_be_crawled(url):
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        "http://u:secret@",
+        "http://u:secret@e.test:99999/",
+        "http://u:secr/et@e.test/",
+        "ftp://u:secret@e.test/",
+        "http://u:secret@./",
+    ],
+)
+def test_a_refusal_shows_no_password(url):
+    """What is wrong with a URL can be said without it."""
+    with pytest.raises(BadUrl) as caught:
+        normalise(url)
+    assert "secr" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("link", "wire"),
     [("b?c", "http://e.test/x/b?c"), ("//o.test", "http://o.test/"), ("?q", "http://e.test/x/y?q")],
 )

@@ -18,6 +18,7 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 
 from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
+from crawlproj.frontier.canonical import normalise
 from crawlproj.frontier.codec import (
     FETCH_META,
     decode,
@@ -107,7 +108,6 @@ def requests(s):
     return {
         "plain": Request("http://e.test/a?b=1"),
         "https": Request("https://e.test:8443/"),
-        "userinfo": Request("http://u:p@e.test/x"),
         "trailing dot": Request("http://e.test./x"),
         "spelling": Request("http://e.test/a/../b?x=[1]"),
         "fragment": Request("http://e.test/#!/state"),
@@ -216,6 +216,72 @@ def test_links_and_requests_of_one_url_are_one(spider):
     assert (stored.tag, stored.depth) == ("t", 1)
     assert stored.key == decode("e.test", request.data.encode()).key
     assert to_request(stored, spider).meta == {"depth": 1}
+
+
+@pytest.mark.parametrize(
+    ("url", "kept", "header"),
+    [
+        ("http://u:p@e.test/x", "http://e.test/x", b"Basic dTpw"),
+        ("https://u:p@E.test:8443/x?a=u:p@b#f", "https://e.test:8443/x?a=u:p@b#f", b"Basic dTpw"),
+        ("http://u@e.test/", "http://e.test/", b"Basic dTo="),
+        ("http://u:a%40b%2Fc%3A@e.test/", "http://e.test/", b"Basic dTphQGIvYzo="),
+        ("http://:@e.test/", "http://e.test/", None),
+    ],
+)
+def test_a_login_goes_into_a_header(spider, url, kept, header):
+    """The site gets it; no URL that is shown, stored or compared holds it."""
+    entry = encode_request(Request(url), spider)
+    assert "@" not in entry.url.partition("?")[0]
+    stored = decode(entry.host, entry.data.encode())
+    assert stored.url.lower() == kept
+    assert stored.wire == entry.url
+    assert entry.fingerprint == encode_link(normalise(kept), 0).fingerprint
+    request = to_request(stored, spider)
+    assert request.url == stored.url
+    assert request.headers.get("Authorization") == header
+
+
+def test_a_header_of_the_spiders_own_goes_before_a_login(spider):
+    """It is what the spider wants to send."""
+    request = back(Request("http://u:p@e.test/", headers={"Authorization": "Bearer x"}), spider)
+    assert request.headers["Authorization"] == b"Bearer x"
+
+
+@pytest.mark.parametrize(
+    ("url", "inherits"),
+    [
+        ("http://e.test/b", True),
+        ("http://other@e.test/b", False),
+        ("https://e.test/b", False),
+        ("http://e.test:81/b", False),
+        ("http://e.test.evil.test/b", False),
+        ("http://sub.e.test/b", False),
+    ],
+)
+def test_a_login_is_inherited_at_home_only(spider, url, inherits):
+    """Links of a page take its login along, to the same scheme, host and port and nowhere else."""
+    entry = encode_link("http://u:p@e.test/a", 0)
+    login = decode("e.test", entry.data.encode()).login
+    found = (
+        encode_link(url, 1, None, login),
+        encode_stored(url, None, 1, None, login),
+        encode_request(Request(url), spider, login=login),
+    )
+    for each in found:
+        again = decode(each.host, each.data.encode()).login
+        assert (again is not None and again.words == "u:p") is inherits
+        assert not (inherits and each.plain)
+
+
+def test_what_is_refused_shows_no_password(spider):
+    """Neither of a request nor of an entry."""
+    with pytest.raises(UnserialisableRequest) as refused:
+        encode_request(Request("http://u:secret@e.test/", meta={"x": object()}), spider)
+    assert "<GET http://e.test/>" in str(refused.value)
+    for entry in (b'h0/\n{"a":"u:secret","t":1}', b"u0 http://u:secret@e.test/ \n{"):
+        with pytest.raises(UndecodableEntry) as unread:
+            decode("e.test", entry)
+        assert "secret" not in str(unread.value)
 
 
 def test_a_form_is_another_page_than_its_url(spider):
