@@ -6,7 +6,7 @@ export SEEDS ?=
 BIN := $(VENV)/bin
 # Older versions of pip print advice about themselves; here only what goes wrong is of interest.
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
-BENCHMARKS := throughput completeness
+BENCHMARKS := throughput
 INPUTS := pyproject.toml setup.py constraints.txt
 
 .PHONY: help crawl test lint bench clean

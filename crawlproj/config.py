@@ -13,7 +13,7 @@ from crawlproj.exceptions import BadSetting
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-RENDER_MODES = ("off", "auto", "always")
+RENDER_MODES = ("off",)  # a mode that would be taken and not obeyed is worse than none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ _OUTCOMES = {
 class ReportPipeline:
     """Ends the lease of a page that has been committed. The page goes no further.
 
-    Stats: page/<fetch_status>, page/<schedule_status>, frontier/late.
+    Stats: page/fetch/<fetch_status>, page/schedule/<schedule_status>, page/outlinks, frontier/late.
     """
 
     def __init__(self, worker: Worker, stats: StatsCollector) -> None:
