@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from crawlproj.exceptions import BadUrl
+from crawlproj.frontier.canonical import normalise
 from crawlproj.output import duration, number
 from crawlproj.pages.links import LinkScope
 from crawlproj.pages.rows import recovery_log
@@ -46,8 +49,13 @@ def _arguments(crawl: CrawlRow) -> dict[str, str]:
 
 
 def _seeds(crawl: CrawlRow) -> tuple[str, ...]:
-    seeds = str(_arguments(crawl).get("seeds", ""))
-    return () if seeds.startswith("@") else tuple(seeds.split())
+    """Return the seeds in their wire form; those of a file are not known here."""
+    given = str(_arguments(crawl).get("seeds", ""))
+    found = []
+    for seed in () if given.startswith("@") else given.split():
+        with suppress(BadUrl):
+            found.append(normalise(seed))
+    return tuple(found)
 
 
 def _outside(crawl: CrawlRow, wire: str) -> str | None:

@@ -125,11 +125,12 @@ def test_several_crawls(scrapy_here, add_crawl, add_page):
         ("http://elsewhere/", "none of the seeds'"),
         ("http://h/nowhere", "no page of the run links to it"),
         ("http://h/seed", "it is a seed"),
+        ("http://bare/", "it is a seed"),
     ],
 )
 def test_why_never_fetched(scrapy_here, add_crawl, add_page, add_content, url, why):
     """A URL without a page: exit code 3, and the reason in one sentence."""
-    arguments = {"seeds": "http://h/1 http://h/seed", "scope": "host", "deny": "/private"}
+    arguments = {"seeds": "http://h/1 http://h/seed http://BARE", "scope": "host", "deny": "/private"}
     crawl = add_crawl("a", config=json.dumps({"arguments": arguments}))
     add_content(add_page(crawl, "http://h/1"), b"x", text="x", links=["http://h/2", "http://h/linked"])
     done = scrapy_here("page", url)
