@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -140,6 +141,7 @@ class Visit:
 
     lease: Lease
     entry: Any  #: the `crawlproj.frontier.codec.Stored` it was leased as
+    held_until: float = math.inf  #: monotonic; until then nobody else can have the lease
     errback: Callable[..., Any] | None = None  #: the spider's own
     redirects: int = 0  #: of the chain so far
     retries: int = 0  #: by Scrapy's own retries, under this one lease

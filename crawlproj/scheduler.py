@@ -244,10 +244,11 @@ class FrontierScheduler(BaseScheduler):
         while not self._closing:
             self._wanted.clear()
             want = 0 if worker.draining else self._config.max_concurrent_count - len(self._ready)
+            expires = time.monotonic() + self._config.lease_seconds
             granted = await frontier.next(worker.id, want, self._config.lease_seconds)
             self._asked = True
             if granted.grants:
-                await self._accept(granted.grants)
+                await self._accept(granted.grants, expires)
             if (self._ready or self._again or frontier.figures.idle) and self._starved and not self._closing:
                 self._crawler.engine.crawl(WAKE)
             if frontier.figures.stop:
@@ -259,8 +260,7 @@ class FrontierScheduler(BaseScheduler):
                 async with asyncio.timeout(max(pause, 0.001)):
                     await self._wanted.wait()
 
-    async def _accept(self, grants: list[Grant]) -> None:
-        expires = time.monotonic() + self._config.lease_seconds
+    async def _accept(self, grants: list[Grant], expires: float) -> None:
         read: list[tuple[Grant, Lease, Stored]] = []
         for grant in grants:
             lease = Lease(
@@ -297,6 +297,7 @@ class FrontierScheduler(BaseScheduler):
         visit = Visit(
             lease=lease,
             entry=stored,
+            held_until=lease.expires_at,
             errback=request.errback,
             redirects=_times(request, "redirect_times"),
             retries=_times(request, "retry_times"),
@@ -322,7 +323,11 @@ class FrontierScheduler(BaseScheduler):
             tokens = [*worker.visits, *(grant.token for grant, *_ in self._ready)]
             if not tokens:
                 continue
+            until = time.monotonic() + self._config.lease_seconds
             lost = set(await worker.frontier.renew(worker.id, tokens, self._config.lease_seconds))
+            for token in tokens:
+                if (visit := worker.visits.get(token)) is not None:
+                    visit.held_until = 0.0 if token in lost else until
             if lost:
                 self._ready = deque(each for each in self._ready if each[0].token not in lost)
 

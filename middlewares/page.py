@@ -48,7 +48,7 @@ class PageMiddleware:
     Links are kept back and enter the frontier with the page's report, in one step.
 
     Settings: DEPTH_LIMIT, FRONTIER_MAX_OUTLINKS.
-    Stats: page/outlinks, page/outlinks_cut, page/callback_errors.
+    Stats: page/outlinks_cut, page/bad_links, page/callback_errors, frontier/late, dupefilter/filtered.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -324,6 +324,10 @@ class PageMiddleware:
             return
         visit.done = True
         await visit.items_settled()
+        if not await self._still_ours(visit):
+            self._crawler.stats.inc_value("frontier/late")
+            self._worker.visits.pop(visit.lease.token, None)
+            return
         page = replace(
             page,
             detail=page.detail or visit.detail,
@@ -341,6 +345,14 @@ class PageMiddleware:
             await self._give_back(visit)
         finally:
             self._worker.visits.pop(visit.lease.token, None)
+
+    async def _still_ours(self, visit: Visit) -> bool:
+        """Say whether the lease is this worker's: it may have stood still while another one took the URL."""
+        if time.monotonic() < visit.held_until:
+            return True
+        worker = self._worker
+        lost = await worker.frontier.renew(worker.id, [visit.lease.token], worker.config.lease_seconds)
+        return not lost
 
     def _item_settled(self, visit: Visit) -> None:
         visit.pending_items -= 1

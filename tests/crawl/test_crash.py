@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from aiohttp import web
 
 from crawlproj.connections import open_redis_sync
 from tests.crawl.support import linking, poll, status
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 PAGES = 300
 
 
-def web(site: Site, pages: int, *, delay: float = 0.02) -> None:
+def pages_of(site: Site, pages: int, *, delay: float = 0.02) -> None:
     """Make a site in which every page links to a few others."""
     for n in range(pages):
         others = {(n * 2 + 1) % pages, (n * 2 + 2) % pages, (n * 7) % pages}
@@ -36,7 +38,7 @@ def web(site: Site, pages: int, *, delay: float = 0.02) -> None:
 @pytest.mark.timeout(240)
 def test_kill_9_of_the_worker_at_ten_moments(site: Site, tmp_path: Path) -> None:
     """Ten workers killed in mid-crawl, embedded servers: every page stored, leases on time, no orphans."""
-    web(site, PAGES)
+    pages_of(site, PAGES)
     home = tmp_path / "home"
     lease = 3
     environment = {**os.environ, "CRAWLPROJ_HOME": str(home), "NO_COLOR": "1"}
@@ -84,7 +86,7 @@ def servers_of(home: Path) -> list[str]:
 
 def test_a_second_signal_ends_at_once_and_loses_nothing(site: Site, scrapy: Project) -> None:
     """SIGINT twice (B-02): gone in no time, and the next worker finishes the run, each page stored once."""
-    web(site, 40, delay=1)
+    pages_of(site, 40, delay=1)
     settings = {"CRAWL_NAME": "twice", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 20, "LEASE_SECONDS": 2}
     arguments = ("crawl", "site", "-a", f"seeds={site.url}/0")
     process = scrapy.start(*arguments, settings=settings)
@@ -103,7 +105,7 @@ def test_a_second_signal_ends_at_once_and_loses_nothing(site: Site, scrapy: Proj
 
 def test_one_signal_finishes_what_runs(site: Site, scrapy: Project) -> None:
     """SIGTERM: what is in flight is stored, the rest is due again, and the exit code says so."""
-    web(site, 60, delay=0.5)
+    pages_of(site, 60, delay=0.5)
     settings = {"CRAWL_NAME": "term", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 4, "LEASE_SECONDS": 60}
     arguments = ("crawl", "site", "-a", f"seeds={site.url}/0")
     process = scrapy.start(*arguments, settings=settings)
@@ -123,7 +125,7 @@ def test_one_signal_finishes_what_runs(site: Site, scrapy: Project) -> None:
 
 def test_a_lost_redis_reply_or_connection_delays_only(site: Site, scrapy: Project, redis_url: str) -> None:
     """Every client connection of Redis cut again and again in mid-crawl: the run finishes whole."""
-    web(site, 60, delay=0.05)
+    pages_of(site, 60, delay=0.05)
     settings = {"CRAWL_NAME": "cut", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 4, "LEASE_SECONDS": 3}
     process = scrapy.start("crawl", "site", "-a", f"seeds={site.url}/0", settings=settings)
     assert poll(lambda: len(site.requests) > 4)
@@ -138,7 +140,7 @@ def test_a_lost_redis_reply_or_connection_delays_only(site: Site, scrapy: Projec
 
 def test_a_store_that_breaks_never_hangs(site: Site, scrapy: Project) -> None:
     """The store's task dies: one error, leases given back, exit code 1, and the next worker goes on."""
-    web(site, 20)
+    pages_of(site, 20)
     settings = {"CRAWL_NAME": "broken", "MIN_INTERVAL_MS": 0}
     arguments = ("crawl", "site", "-a", f"seeds={site.url}/0")
     done = scrapy(*arguments, settings={**settings, "ITEM_PIPELINES": {
@@ -158,7 +160,7 @@ def test_a_store_that_breaks_never_hangs(site: Site, scrapy: Project) -> None:
 @pytest.mark.timeout(120)
 def test_embedded_servers_that_die_are_started_again(site: Site, tmp_path: Path) -> None:
     """kill -9 of the embedded Valkey and PostgreSQL in mid-crawl: both come back, the run finishes whole."""
-    web(site, 150, delay=0.1)
+    pages_of(site, 150, delay=0.1)
     home = tmp_path / "home"
     environment = {**os.environ, "CRAWLPROJ_HOME": str(home)}
     for name in ("REDIS_URL", "DATABASE_URL"):
@@ -175,3 +177,31 @@ def test_embedded_servers_that_die_are_started_again(site: Site, tmp_path: Path)
     assert process.returncode == 0, stderr
     assert {f"/{n}" for n in range(150)} <= set(site.hits)
     assert "150 done" in stderr
+
+
+def test_a_worker_that_lost_its_lease_overwrites_nothing(site: Site, scrapy: Project) -> None:
+    """Stopped for longer than a lease (B-01): what the other one stored stays; the report is late."""
+    asked: list[int] = []
+
+    async def answer(_: object) -> web.Response | str:
+        asked.append(1)
+        if len(asked) == 1:
+            await asyncio.sleep(1)
+            return web.Response(status=404)
+        return linking("/next")
+
+    site.add("/", answer)
+    site.add("/next", linking())
+    settings = {"CRAWL_NAME": "stale", "MIN_INTERVAL_MS": 0, "LEASE_SECONDS": 2, "ROBOTSTXT_OBEY": False}
+    arguments = ("crawl", "site", "-a", f"seeds={site.url}/")
+    frozen = scrapy.start(*arguments, settings=settings)
+    assert poll(lambda: asked)
+    frozen.send_signal(signal.SIGSTOP)
+    other = scrapy(*arguments, settings=settings)
+    assert other.returncode == 0, other.stderr
+    before = scrapy("pages", "stale", "--json").json
+    assert {page["fetch_status"] for page in before} == {"done"}
+    frozen.send_signal(signal.SIGCONT)
+    stderr = frozen.communicate(timeout=30)[1]
+    assert "'frontier/late': 1" in stderr, stderr
+    assert scrapy("pages", "stale", "--json").json == before
