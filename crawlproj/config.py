@@ -58,9 +58,9 @@ class Config:
             redis_url=settings.get("REDIS_URL") or None,
             database_url=settings.get("DATABASE_URL") or None,
             home=home(settings),
-            crawl_name=_name(settings),
+            crawl_name=_name(settings, "CRAWL_NAME"),
             crawl_join=_boolean(settings, "CRAWL_JOIN"),
-            worker_id=settings.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}",
+            worker_id=_name(settings, "WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}",
             max_time_seconds=_number(settings, "MAX_TIME_SECONDS"),
             max_target=_integer(settings, "MAX_TARGET"),
             max_result=_integer(settings, "MAX_RESULT"),
@@ -133,11 +133,11 @@ def _one_of(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _name(settings: BaseSettings) -> str | None:
-    value = settings.get("CRAWL_NAME")
+def _name(settings: BaseSettings, setting: str) -> str | None:
+    value = settings.get(setting)
     if value is None or value == "":
         return None
     name = str(value)
     if len(name) > 200 or not name.isprintable() or name != name.strip():  # noqa: PLR2004
-        raise BadSetting("CRAWL_NAME", name, "1 to 200 printable characters")
+        raise BadSetting(setting, name, "1 to 200 printable characters")
     return name

@@ -1,4 +1,4 @@
-"""Servers that go away for ten seconds in mid-crawl: the crawl waits, then finishes whole."""
+"""Servers that go away or fill up in mid-crawl: the crawl waits, then finishes whole."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from crawlproj.connections import open_redis_sync
 from crawlproj.servers.embedded import join, leave
 from crawlproj.servers.postgres import Postgres
 from crawlproj.testing.servers import fast_folder
@@ -62,6 +63,31 @@ def test_both_servers_go_away_in_turn(site: Site, scrapy: Project, valkey_url: s
         state = status(scrapy, "outage")
         assert (state["status"], state["counts"]["fetch_status"]["done"]) == ("sealed", PAGES)
         assert stderr.count("WARNING") <= 4, stderr
+    finally:
+        process.kill()
+        redis.kill()
+
+
+def test_a_full_redis_is_waited_for(site: Site, scrapy: Project, valkey_url: str, home: Path) -> None:
+    """No memory left for 5 s (B-06): the crawl waits with one warning, and nothing is lost."""
+    for n in range(60):
+        site.add(f"/{n}", linking(f"/{(n * 2 + 1) % 60}", f"/{(n * 2 + 2) % 60}"), delay=0.02)
+    redis = OwnRedis(home, valkey_url)
+    redis.start()
+    scrapy.env |= {"REDIS_URL": redis.url}
+    settings = {"CRAWL_NAME": "full", "MIN_INTERVAL_MS": 0, "LEASE_SECONDS": 3}
+    process = scrapy.start("crawl", "site", "-a", f"seeds={site.url}/0", settings=settings)
+    try:
+        assert poll(lambda: len(site.requests) > 10)
+        with open_redis_sync(redis.url) as client:
+            client.config_set("maxmemory", 1)
+            time.sleep(5)  # longer than a lease
+            client.config_set("maxmemory", 0)
+        stderr = process.communicate(timeout=40)[1]
+        assert process.returncode == 0, stderr
+        assert status(scrapy, "full")["counts"]["fetch_status"]["done"] == 60
+        assert {len(times) for path, times in site.hits.items() if path != "/robots.txt"} == {1}
+        assert stderr.count("refuses writes") == stderr.count("] WARNING:") == 1, stderr
     finally:
         process.kill()
         redis.kill()
