@@ -22,6 +22,7 @@ from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.pages.bodies import body_store
 from crawlproj.pages.store import PageStore
+from crawlproj.politeness.pace import crawl_delay_ms
 from crawlproj.scripts import Scripts
 
 if TYPE_CHECKING:
@@ -165,6 +166,12 @@ class Worker:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.give_up("worker_failed", error)
 
+    def watch(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run *work* until somebody cancels it; nobody waits for it, but its error is heard."""
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._ended)
+        return task
+
     async def settled(self) -> None:
         """Wait until nothing that was spawned is under way."""
         while self._tasks:
@@ -186,9 +193,10 @@ class Worker:
 
     async def set_crawl_delay(self, host: str, seconds: float) -> None:
         """Take a robots.txt's crawl-delay as the host's interval, never below the operator's own."""
-        cut = min(seconds, self.config.crawl_delay_max_seconds)
-        interval = max(self.config.min_interval_ms, round(cut * 1000))
-        if interval > self.config.min_interval_ms:
+        least = self.config.min_interval_ms
+        longest = self.config.crawl_delay_max_seconds
+        interval = crawl_delay_ms(seconds, min_interval_ms=least, max_seconds=longest)
+        if interval > least:
             await self.frontier.set_host(host, interval_ms=interval)
 
     async def close(self) -> None:

@@ -56,7 +56,7 @@ class EarlyStopExtension:
             return
         self._began = time.monotonic() - await lifecycle.elapsed(worker.database, worker.crawl)
         worker.after_finish.append(self.check)
-        self._look = asyncio.get_running_loop().create_task(self._watch())
+        self._look = worker.watch(self._watch())
 
     async def spider_closed(self) -> None:
         """Look no longer."""

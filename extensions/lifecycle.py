@@ -84,9 +84,8 @@ class LifecycleExtension:
         """Begin to lease."""
         if not self._worker.is_open:
             return
-        loop = asyncio.get_running_loop()
-        self._heart = loop.create_task(self._beat())
-        self._guard = loop.create_task(self._worker.keep_servers())
+        self._heart = self._worker.watch(self._beat())
+        self._guard = self._worker.watch(self._worker.keep_servers())
         await self._send(crawl_start)
         self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request, signals
-from scrapy.exceptions import DropItem, IgnoreRequest
+from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
 from scrapy.spidermiddlewares.httperror import HttpError
 from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.defer import ensure_awaitable
@@ -199,7 +199,9 @@ class PageMiddleware:
         )
 
     def _absorb(self, visit: Visit, output: Any) -> bool:
-        """Keep a link back for the report. Returns whether *output* was one."""
+        """Keep a link back for the report. Returns whether *output* was one, or nothing at all."""
+        if output is None:
+            return True  # no signal ever says that Scrapy has dropped it
         if isinstance(output, Request):
             self._absorb_request(visit, output)
         elif isinstance(output, Links):
@@ -256,7 +258,7 @@ class PageMiddleware:
             self._crawler.stats.inc_value("page/outlinks_cut")
 
     def _callback_failed(self, visit: Visit, error: Exception) -> None:
-        if not isinstance(error, HttpError) and visit.detail is None:
+        if not isinstance(error, HttpError | CloseSpider) and visit.detail is None:
             visit.detail = without_login(f"{type(error).__name__}: {error}")[:500]
             self._crawler.stats.inc_value("page/callback_errors")
 

@@ -98,6 +98,7 @@ class ThrottleMiddleware:
             self._turns.give_back(grant, late_ms=late_ms)
         self._places.clear()
         await self._runtime.flush()
+        self._runtime.abandon()
 
     def _give_back(self, request: Request) -> None:
         member = request.meta.pop(PLACE, None)

@@ -152,3 +152,41 @@ class Fed(RedisSpider):
     assert stderr.count("ERROR: Entry") == 4
     (status,) = scrapy("status", "fed", "--json").json
     assert (status["status"], status["counts"]["fetch_status"]["done"]) == ("sealed", 3)
+
+
+def test_a_spider_may_yield_nothing_and_may_close(
+    site: Site, crawl: Crawl, spider_source: Callable[[str], None]
+) -> None:
+    """None, from a callback or an errback, holds no page up; CloseSpider is no error of the page."""
+    for path in ("/", "/last"):
+        site.add(path, linking())
+    site.add("/404", "no", status=404)
+    site.add_raw("/broken", b"no HTTP")
+    spider_source("""
+from scrapy import Request, Spider
+from scrapy.exceptions import CloseSpider
+
+class Nothing(Spider):
+    name = "nothing"
+
+    async def start(self):
+        for path in ("/", "/404", "/broken", "/last"):
+            yield Request(self.url + path, errback=self.failed)
+
+    def parse(self, response):
+        yield None
+        if response.url.endswith("/last"):
+            raise CloseSpider("enough")
+        yield {"url": response.url}
+
+    def failed(self, failure):
+        yield None
+        yield {"failed": failure.request.url}
+        yield None
+""")
+    result = crawl("nothing", {"MAX_ATTEMPTS": 1}, url=site.url, timeout=20)
+    assert result.returncode == 0, result.stderr
+    found = {row["url"].removeprefix(site.url): (row["fetch_status"], row["reason"]) for row in result.pages}
+    assert found.pop("/broken")[0] == "failed"
+    assert found == {"/": ("done", None), "/404": ("failed", "http_404"), "/last": ("done", None)}
+    assert len(result.items) == 3
