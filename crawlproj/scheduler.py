@@ -14,6 +14,7 @@ from scrapy import Request
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.defer import deferred_from_coro
 
+from crawlproj.crawls.notes import TARGETS
 from crawlproj.exceptions import BadUrl, MissingComponent, Refused, UndecodableEntry, UnserialisableRequest
 from crawlproj.frontier.canonical import canonical, normalise
 from crawlproj.frontier.codec import decode, encode_request, to_request
@@ -251,7 +252,8 @@ class FrontierScheduler(BaseScheduler):
                 await self._accept(granted.grants, expires)
             if (self._ready or self._again or frontier.figures.idle) and self._starved and not self._closing:
                 self._crawler.engine.crawl(WAKE)
-            if frontier.figures.stop:
+            # What is leased already counts as a target, and a limit on these is exact.
+            if frontier.figures.stop not in {"", TARGETS}:
                 worker.draining = True
             if worker.draining and self._ready:
                 await self._give_back()

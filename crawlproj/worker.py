@@ -84,7 +84,7 @@ class Worker:
         self.outcome: Outcome | None = None
         self.is_open = False
         self.stopping = False  #: this worker leaves
-        self.draining = False  #: a limit was reached: nothing new starts, what runs finishes
+        self.draining = False  #: the run was stopped: nothing new starts, what runs finishes
         #: called after every finished lease; the scheduler and the limits listen
         self.after_finish: list[Callable[[], None]] = []
         self.pages: Pages | None = None  #: the page middleware, when it is enabled

@@ -39,6 +39,7 @@ class EarlyStopExtension:
         )
         self._began = 0.0  #: on the monotonic clock, when the run started
         self._look: asyncio.Task[None] | None = None
+        self._reached = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -66,7 +67,7 @@ class EarlyStopExtension:
     def check(self) -> None:
         """Stop if a limit has been reached."""
         figures = self._worker.frontier.figures
-        if self._worker.draining or figures.stop:
+        if self._reached or figures.stop:
             return
         note = exceeded(
             self._limits,
@@ -76,7 +77,9 @@ class EarlyStopExtension:
             waiting=figures.fresh > 0,
         )
         if note is not None:
-            self._worker.draining = True
+            self._reached = True
+            # As many targets as may be have been leased: those count, and go out.
+            self._worker.draining = note.fields["r"] != notes.TARGETS
             self._worker.spawn(self._stop(note))
 
     async def _stop(self, note: StopNote) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from crawlproj.connections import Database
 
 STOP_EARLY_REASON = "STOP_EARLY_REASON"
+TARGETS = "ExceedTargetsCountLimit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ def targets_note(*, limit: int, started: int) -> StopNote:
     return StopNote(
         message=f"targets count {started} exceeds limit {limit}",
         fields={
-            "r": "ExceedTargetsCountLimit",
+            "r": TARGETS,
             "limitTargets": str(limit),
             "currentStartedTargets": str(started),
         },

@@ -22,10 +22,12 @@ def star(site: Site, leaves: int, *, delay: float = 0) -> None:
         site.add(f"/{n}", linking(), delay=delay)
 
 
-def test_targets_are_exact(site: Site, crawl: Crawl) -> None:
-    """MAX_TARGET targets are started, not one more, and the run is sealed with its note."""
-    star(site, 40)
-    result = crawl("site", {"MAX_TARGET": 10, "HOST_MAX_IN_FLIGHT": 8}, seeds=site.url + "/")
+@pytest.mark.parametrize(("concurrent", "delay"), [(32, 0), (3, 0.4)])
+def test_targets_are_exact(concurrent: int, delay: float, site: Site, crawl: Crawl) -> None:
+    """MAX_TARGET targets are started, neither more nor fewer, and the run is sealed with its note."""
+    star(site, 40, delay=delay)
+    settings = {"MAX_TARGET": 10, "HOST_MAX_IN_FLIGHT": 8, "MAX_CONCURRENT_COUNT": concurrent}
+    result = crawl("site", settings, seeds=site.url + "/")
     assert result.returncode == 0, result.stderr
     assert len(result.pages) == 10
     assert sum(len(times) for path, times in site.hits.items() if path != "/robots.txt") == 10
