@@ -59,7 +59,7 @@ def stored(database_url: str) -> str:
 def test_a_password_is_for_the_site_alone(
     spider: str, site: Site, crawl: Crawl, scrapy: Project, spider_source: Callable[[str], None]
 ) -> None:
-    """Seed `user:password@` (J-07): sent with every page there, in no log, row or output; one page."""
+    """Seed `user:password@` is sent with every page there, in no log, row or output; one page."""
 
     def inside(request: web.Request) -> web.Response | str:
         if request.headers.get("Authorization") != BASIC:

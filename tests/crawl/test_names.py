@@ -21,7 +21,7 @@ ODD = ("../../tmp/x", "a*", "a:b", "a b", "{a}", "x" * 200)
 def test_odd_names_are_kept_apart(
     site: Site, crawl: Crawl, scrapy: Project, spider_source: Callable[[str], None]
 ) -> None:
-    """A crawl, a worker and a spider may be called anything printable (J-08); ending one ends no other."""
+    """A crawl, a worker and a spider may be called anything printable; ending one ends no other."""
     site.add("/", linking())
     spider_source(
         "from scrapy import Spider\n"

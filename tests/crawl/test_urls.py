@@ -29,7 +29,7 @@ NO_PAGES = (
 
 
 def test_what_a_server_could_tell_apart_is_fetched_as_written(site: Site, crawl: Crawl) -> None:
-    """Escapes of reserved characters and empty values make pages of their own (A-05)."""
+    """Escapes of reserved characters and empty values make pages of their own."""
     paths = ("/x%26y", "/x&y", "/x%23y", "/x%25", "/l?a", "/l?a=", "/q?b=2&a=1")
     for path in paths:
         site.add(path, f"{WORDS}<p>This is {path.encode().hex()}.</p>")
@@ -45,7 +45,7 @@ def test_what_a_server_could_tell_apart_is_fetched_as_written(site: Site, crawl:
 
 
 def test_spellings_of_one_host_share_a_queue(site: Site, crawl: Crawl, scrapy: Project) -> None:
-    """However the host is written, one queue and so one interval (A-06)."""
+    """However the host is written, one queue and so one interval."""
     site.add("/*", linking())
     port = site.port
     seeds = [f"http://127.0.0.1:{port}?x=1", f"http://0x7f.1:{port}/2", f"HTTP://127.1.:{port}/3#f"]
@@ -63,7 +63,7 @@ def test_spellings_of_one_host_share_a_queue(site: Site, crawl: Crawl, scrapy: P
 def test_only_the_web_is_crawled(
     site: Site, crawl: Crawl, scrapy: Project, redis_url: str, spider_source: Callable[[str], None]
 ) -> None:
-    """Other schemes, as start URLs and as links, are refused; no queue is without a host (J-02)."""
+    """Other schemes, as start URLs and as links, are refused; no queue is without a host."""
     site.add("/", linking(*NO_PAGES, "/a", "javascript:alert(1)", "mailto:a@e.test"))
     site.add("/a", linking())
     spider_source(f"""
@@ -98,7 +98,7 @@ class Careless(Spider):
 
 
 def test_a_url_too_long_for_an_index_is_a_page(site: Site, crawl: Crawl) -> None:
-    """A query of 9,000 random characters has its row, whatever the server thinks of it (G-03)."""
+    """A query of 9,000 random characters has its row, whatever the server thinks of it."""
     query = "".join(random.Random(3).choices(string.ascii_letters + string.digits, k=9_000))
     site.add("/long", linking())
     site.add("/", linking(f"/long?{query}"))
@@ -109,7 +109,7 @@ def test_a_url_too_long_for_an_index_is_a_page(site: Site, crawl: Crawl) -> None
 
 
 def test_a_host_that_no_structure_leads_to_is_found(site: Site, scrapy: Project, redis_url: str) -> None:
-    """A queue whose host has fallen out of the index keeps the run open and is crawled (A-10)."""
+    """A queue whose host has fallen out of the index keeps the run open and is crawled."""
     site.add("/slow", linking(), delay=1)
     site.add("/quick*", linking())
     settings = {"CRAWL_NAME": "stranded", "MIN_INTERVAL_MS": 0, "LEASE_SECONDS": 2}
