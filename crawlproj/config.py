@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 RENDER_MODES = ("off",)  # a mode that would be taken and not obeyed is worse than none
+MOST_SHARDS = 2**20  #: enough for half a billion URLs; Redis looks at each when a run is dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class Config:
             crawl_delay_max_seconds=_integer(settings, "CRAWL_DELAY_MAX_SECONDS"),
             max_attempts=_integer(settings, "MAX_ATTEMPTS", least=1),
             lease_seconds=_number(settings, "LEASE_SECONDS", least=1),
-            seen_shards=_integer(settings, "FRONTIER_SEEN_SHARDS", least=1),
+            seen_shards=_integer(settings, "FRONTIER_SEEN_SHARDS", least=1, most=MOST_SHARDS),
             session_balance=_integer(settings, "FRONTIER_SESSION_BALANCE"),
             error_penalty=_integer(settings, "FRONTIER_ERROR_PENALTY"),
             total_budget=_integer(settings, "FRONTIER_TOTAL_BUDGET", least=-1),
@@ -83,7 +84,7 @@ class Config:
             max_outlinks=_integer(settings, "FRONTIER_MAX_OUTLINKS"),
             seen_cache=_integer(settings, "FRONTIER_SEEN_CACHE"),
             gc_threshold=_integer(settings, "GC_THRESHOLD"),
-            body_store=settings.get("BODY_STORE") or None,
+            body_store=_unset(settings, "BODY_STORE", "bodies are kept in the database"),
             render_mode=_one_of(settings, "RENDER_MODE", RENDER_MODES),
         )
 
@@ -112,11 +113,21 @@ def _number(settings: BaseSettings, name: str, *, least: float = 0) -> float:
     return number
 
 
-def _integer(settings: BaseSettings, name: str, *, least: int = 0) -> int:
+def _integer(settings: BaseSettings, name: str, *, least: int = 0, most: int = 2**53) -> int:
     number = _number(settings, name, least=least)
+    if number > most:
+        raise BadSetting(name, settings.get(name), f"a number, at most {most}")
     if number != int(number):
         raise BadSetting(name, settings.get(name), "a whole number")
     return int(number)
+
+
+def _unset(settings: BaseSettings, name: str, why: str) -> str | None:
+    """Refuse any value of a setting that has a name already and no use yet."""
+    value: str | None = settings.get(name) or None
+    if value is not None:
+        raise BadSetting(name, value, f"unset: {why}")
+    return value
 
 
 def _boolean(settings: BaseSettings, name: str) -> bool:

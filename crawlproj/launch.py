@@ -100,7 +100,7 @@ def _spider(settings: Settings, name: str) -> type[Spider]:
 
 def _check_scrapy_settings(settings: BaseSettings) -> None:
     """Refuse a number or a switch of Scrapy's that is none; Scrapy itself would end in a traceback."""
-    for name, default in iter_default_settings():
+    for name, default in (*iter_default_settings(), ("PROGRESS_ENABLED", defaults.PROGRESS_ENABLED)):
         if settings.getpriority(name) != SETTINGS_PRIORITIES["cmdline"]:
             continue
         value = settings.get(name)

@@ -102,10 +102,11 @@ SPIDER_MIDDLEWARES_BASE = {
 }
 
 ITEM_PIPELINES_BASE = {
-    # Before a spider's own pipelines (300 by custom): a page object goes no further than report.
-    "pipelines.classify.ClassifyPipeline": 10,
-    "pipelines.store.StorePipeline": 20,
-    "pipelines.report.ReportPipeline": 30,
+    # Before a spider's own pipelines, whose orders are 0 to 1000 by custom (Scrapy's manual puts its
+    # FilesPipeline at 1): a page object goes no further than report, and none of theirs may drop one.
+    "pipelines.classify.ClassifyPipeline": -30,
+    "pipelines.store.StorePipeline": -20,
+    "pipelines.report.ReportPipeline": -10,
 }
 
 EXTENSIONS_BASE = {

@@ -87,7 +87,8 @@ def _results(page: PageObject) -> Iterator[int]:
     for number, item in enumerate(page.items):
         # An item without a URL of its own is a result all the same, and the same one when fetched again.
         name = f"{page.canonical_url} item {number}"
-        url = ItemAdapter(item).get("url")
+        # A callback may yield anything; Scrapy lets a string through its pipelines, too.
+        url = ItemAdapter(item).get("url") if ItemAdapter.is_item(item) else None
         if isinstance(url, str):
             with suppress(BadUrl):
                 name = canonical(normalise(url))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
 
-from crawlproj.exceptions import BadArgument
+from crawlproj.exceptions import BadArgument, BadUrl
 from crawlproj.frontier.canonical import normalise
 from crawlproj.items import Links
 from crawlproj.pages.links import LinkScope, extract_links
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 SCOPES = ("host", "domain", "any")
+ARGUMENTS = ("seeds", "scope", "allow", "deny", "depth")
 
 
 class SiteSpider(Spider):
@@ -54,6 +55,10 @@ class SiteSpider(Spider):
     @classmethod
     def check_arguments(cls, arguments: dict[str, Any]) -> None:
         """Raise BadArgument or BadUrl, before anything is created."""
+        for name in arguments:
+            # scrapyd's own begin with a line; what a spider built on this one takes is its own affair.
+            if cls is SiteSpider and name not in ARGUMENTS and not name.startswith("_"):
+                raise BadArgument(f"there is no argument {name!r}; there are: {', '.join(ARGUMENTS)}")
         cls(**arguments)
 
     async def start(self) -> AsyncIterator[Request]:
@@ -74,15 +79,35 @@ def read_seeds(seeds: str) -> list[str]:
     if seeds.startswith("@"):
         try:
             text = Path(seeds[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise BadArgument(f"the seeds file {seeds[1:]!r} cannot be read: {exc}") from None
+        except UnicodeDecodeError:
+            raise BadArgument(f"the seeds file {seeds[1:]!r} is no UTF-8 text") from None
+        except (OSError, ValueError) as exc:  # a name with a null character is a ValueError
+            why = getattr(exc, "strerror", None) or exc
+            raise BadArgument(f"the seeds file {seeds[1:]!r} cannot be read: {why}") from None
         lines = (line.strip() for line in text.splitlines())
         found = [line for line in lines if line and not line.startswith("#")]
     else:
         found = seeds.split()
     if not found:
         raise BadArgument('no seeds: give them as -a seeds="https://example.org" or -a seeds=@file')
-    return [normalise(url) for url in found]
+    return [_seed(url) for url in found]
+
+
+def _seed(text: str) -> str:
+    try:
+        return normalise(text)
+    except BadUrl:
+        if "://" in text or not _is_url(f"https://{text}"):
+            raise
+        raise BadArgument(f"seed {text[:120]!r} has no scheme; write https://{text[:120]}") from None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        normalise(text)
+    except BadUrl:
+        return False
+    return True
 
 
 def _one_of(scope: str) -> str:

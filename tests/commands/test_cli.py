@@ -46,6 +46,12 @@ REFUSED = [
     ("crawl site -a seeds=http://127.0.0.1:9/ -s CRAWL_JOIN=1 -s CRAWL_NAME=none", 3, "none"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -a scope=planet", 2, "planet"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -a deny=(", 2, "deny"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -a deph=3", 2, "'deph'"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s BODY_STORE=/tmp/bodies", 2, "BODY_STORE"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s FRONTIER_SEEN_SHARDS=1e12", 2, "at most 1048576"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s PROGRESS_ENABLED=maybe", 2, "PROGRESS_ENABLED"),
+    ("crawl site -a seeds=a.example/b", 2, "write https://a.example/b"),
+    ("crawl site -a seeds=@/nosuch/seeds.txt", 2, "'/nosuch/seeds.txt' cannot be read: No such file"),
     ("crawl site", 2, "seeds"),
     ("crawl site -a seeds=ftp://a.example/", 2, "ftp://a.example/"),
 ]

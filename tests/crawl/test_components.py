@@ -117,3 +117,69 @@ def test_a_spider_may_have_components_of_its_own(
     assert result.items == [{"url": url, "through": True, "marked": True}]
     assert result.page("/")["fetch_status"] == "done"
     assert site.requests[-1].headers["X-Mark"] == "yes"
+
+
+@pytest.mark.timeout(60)
+def test_a_pipeline_may_stand_at_the_front_and_drop_all(
+    site: Site, crawl: Crawl, spider_source: Callable[[str], None]
+) -> None:
+    """A spider's pipeline of a low order never sees a page object; one that drops all loses no page."""
+    spider_source("""
+import scrapy
+from scrapy.exceptions import DropItem
+
+class DropAll:
+    def process_item(self, item):
+        raise DropItem("no")
+
+class Dropping(scrapy.Spider):
+    name = "dropping"
+    custom_settings = {"ITEM_PIPELINES": {DropAll: 0}}
+
+    def __init__(self, start, **given):
+        super().__init__(**given)
+        self.start_urls = [start]
+
+    def parse(self, response):
+        yield {"url": response.url}
+""")
+
+    result = crawl("dropping", {"CLOSESPIDER_TIMEOUT": 20}, start=site.add("/", "<p>Words to read.</p>"))
+
+    assert result.returncode == 0, result.stderr
+    assert result.items == []
+    assert result.page("/")["fetch_status"] == "done"
+    assert result.status["status"] == "sealed"
+
+
+def test_a_callback_that_yields_odd_things(
+    site: Site, crawl: Crawl, spider_source: Callable[[str], None]
+) -> None:
+    """What is no item costs neither its page nor the links beside it, as in plain Scrapy."""
+    spider_source("""
+import scrapy
+
+class Odd(scrapy.Spider):
+    name = "odd"
+
+    def __init__(self, start, **given):
+        super().__init__(**given)
+        self.start_urls = [start]
+
+    def parse(self, response):
+        yield None
+        yield "a string"
+        yield 5
+        yield response.follow("/next", self.end)
+
+    def end(self, response):
+        return "end"
+""")
+    site.add("/next", "<p>Words to read.</p>")
+
+    result = crawl("odd", start=site.add("/", "<p>Words to read.</p>"))
+
+    assert result.returncode == 0, result.stderr
+    assert {row["fetch_status"] for row in result.pages} == {"done"}
+    assert len(result.pages) == 2
+    assert result.status["status"] == "sealed"
