@@ -144,9 +144,9 @@ def test_a_store_that_breaks_never_hangs(site: Site, scrapy: Project) -> None:
     settings = {"CRAWL_NAME": "broken", "MIN_INTERVAL_MS": 0}
     arguments = ("crawl", "site", "-a", f"seeds={site.url}/0")
     done = scrapy(*arguments, settings={**settings, "ITEM_PIPELINES": {
-        "pipelines.classify.ClassifyPipeline": 10,
-        "tests.crawl.broken.BrokenStore": 20,
-        "pipelines.report.ReportPipeline": 30,
+        "pipelines.classify.ClassifyPipeline": -30,
+        "tests.crawl.broken.BrokenStore": -20,
+        "pipelines.report.ReportPipeline": -10,
     }})  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "The worker stops" in done.stderr
