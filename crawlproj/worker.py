@@ -20,6 +20,7 @@ from crawlproj.crawls import lifecycle
 from crawlproj.exceptions import CrawlError
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.seen_cache import SeenCache
+from crawlproj.items import Lease
 from crawlproj.pages.bodies import body_store
 from crawlproj.pages.store import PageStore
 from crawlproj.politeness.pace import crawl_delay_ms
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from redis.asyncio import Redis
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
@@ -144,6 +146,11 @@ class Worker:
             else:
                 schema.require(connection)
         return addresses
+
+    def visit_of(self, request: Request) -> Visit | None:
+        """Return what is known of a leased request under way; None for any other."""
+        lease = request.meta.get("lease")
+        return self.visits.get(lease.token) if isinstance(lease, Lease) else None
 
     async def keep_servers(self) -> None:
         """Start an embedded server again that has died under us, until cancelled."""

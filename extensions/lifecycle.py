@@ -122,8 +122,8 @@ class LifecycleExtension:
             stop_reason=figures.stop or "done",
             counts={"started_targets": figures.started, "results": figures.results, "queued": figures.queued},
         )
-        if sealed and figures.queued == 0:
-            await worker.frontier.drop()
+        if sealed:
+            await worker.frontier.drop()  # what was left undone is in the counts, what was found in the pages
         return sealed
 
     async def _beat(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from crawlproj.exceptions import NotModified, RetryLater
-from crawlproj.items import Lease
 from crawlproj.pages.classify import NOT_MODIFIED, UNASKED
 from crawlproj.worker import Worker
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from crawlproj.items import Visit
 
 _HEADERS = (("etag", "If-None-Match"), ("last_modified", "If-Modified-Since"))
 
@@ -33,7 +31,7 @@ class ConditionalMiddleware:
     """
 
     def __init__(self, worker: Worker) -> None:
-        self._visits = worker.visits
+        self._worker = worker
         self._max_attempts = worker.config.max_attempts
 
     @classmethod
@@ -43,7 +41,7 @@ class ConditionalMiddleware:
 
     def process_request(self, request: Request) -> None:
         """Add the validators."""
-        visit = self._visit(request)
+        visit = self._worker.visit_of(request)
         validators = request.meta.get("validators")
         if visit is None or not validators or request.method != "GET" or _is_conditional(request):
             return
@@ -55,7 +53,7 @@ class ConditionalMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Take the validators off again, and end a 304 that is not the spider's."""
-        visit = self._visit(request)
+        visit = self._worker.visit_of(request)
         if visit is None:
             return response
         ours = visit.sent_validators
@@ -71,13 +69,9 @@ class ConditionalMiddleware:
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Take the validators off again: a middleware may send the request elsewhere."""
-        visit = self._visit(request)
+        visit = self._worker.visit_of(request)
         if visit is not None and visit.sent_validators:
             _take_off(request)
-
-    def _visit(self, request: Request) -> Visit | None:
-        lease = request.meta.get("lease")
-        return self._visits.get(lease.token) if isinstance(lease, Lease) else None
 
 
 def _is_conditional(request: Request) -> bool:

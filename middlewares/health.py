@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Self
 
 from scrapy.http import TextResponse
 
-from crawlproj.items import Lease
 from crawlproj.pages.decode import is_declared
 from crawlproj.pages.health import raw_signal
 from crawlproj.pages.text import extract
@@ -28,7 +27,7 @@ class HealthMiddleware:
     """
 
     def __init__(self, worker: Worker) -> None:
-        self._visits = worker.visits
+        self._worker = worker
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -37,16 +36,14 @@ class HealthMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Note the text and the health signal."""
-        lease = request.meta.get("lease")
-        if not isinstance(lease, Lease) or not 200 <= response.status < 300:  # noqa: PLR2004
+        visit = self._worker.visit_of(request)
+        if visit is None or not 200 <= response.status < 300:  # noqa: PLR2004
             return response
         header = response.headers.get("Content-Type")
         content_type = header.decode("latin-1") if header else None
         text = extract(response.body, content_type)
         request.meta["health_signal"] = raw_signal(text)
-        visit = self._visits.get(lease.token)
-        if visit is not None:
-            visit.text = text
+        visit.text = text
         guessed = text.encoding not in {None, "utf-8"} and not is_declared(response.body, content_type)
         if guessed and isinstance(response, TextResponse):
             return response.replace(encoding=text.encoding)

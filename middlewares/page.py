@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 from crawlproj.exceptions import BadUrl, Disregarded, NotModified, RetryLater, UndecodableEntry, WorkerCloses
 from crawlproj.frontier.canonical import normalise
 from crawlproj.frontier.codec import encode_link, encode_stored
-from crawlproj.items import Lease, Links, PageObject
+from crawlproj.items import Links, PageObject
 from crawlproj.pages.failure import explain
 from crawlproj.pages.known import known_links
 from crawlproj.redaction import without_login
@@ -131,7 +131,7 @@ class PageMiddleware:
     def failed(self, original: Callable[..., Any] | None, failure: Failure) -> Any:
         """Serve as the errback of a leased request; *original* is the spider's own."""
         request: Request = failure.request  # type: ignore[attr-defined]
-        visit = self._visit_of(request)
+        visit = self._worker.visit_of(request)
         if visit is None or visit.done or visit.answered:
             # The response goes on through the spider middlewares, and ends there.
             return failure if original is None else original(failure)
@@ -363,11 +363,7 @@ class PageMiddleware:
 
     def _visit(self, source: Response | Failure | None) -> Visit | None:
         request = getattr(source, "request", None)
-        return None if request is None else self._visit_of(request)
-
-    def _visit_of(self, request: Request) -> Visit | None:
-        lease = request.meta.get("lease")
-        return self._worker.visits.get(lease.token) if isinstance(lease, Lease) else None
+        return None if request is None else self._worker.visit_of(request)
 
 
 def _headers(response: Response) -> tuple[tuple[str, str], ...]:

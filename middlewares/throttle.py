@@ -62,7 +62,7 @@ class ThrottleMiddleware:
         self._give_back(request)  # sent round again by a middleware behind this one
         wire = normalise(request.url)
         domain = host_key(wire)
-        visit = self._visit(request)
+        visit = self._worker.visit_of(request)
         turns = self._turns or self._open()
         asked = domain, self._pace(request, domain, visit), self._config.host_max_in_flight
         most = request.meta.get(MAX_WAIT)
@@ -76,7 +76,7 @@ class ThrottleMiddleware:
     def process_response(self, request: Request, response: Response) -> Response:
         """Give the place back and note what the wire said, whatever becomes of the response."""
         self._give_back(request)
-        visit = self._visit(request)
+        visit = self._worker.visit_of(request)
         if visit is not None:
             visit.http_status = response.status
             visit.ended = time.monotonic()
@@ -130,10 +130,6 @@ class ThrottleMiddleware:
             return pace(lease.min_interval_ms if same else None, default_ms)
         host, interval_ms = request.meta.get(INTERVAL) or (None, None)
         return pace(interval_ms if host == domain else None, default_ms)
-
-    def _visit(self, request: Request) -> Visit | None:
-        lease = request.meta.get("lease")
-        return self._worker.visits.get(lease.token) if isinstance(lease, Lease) else None
 
     def _open(self) -> Turns:
         if not self._worker.is_open:

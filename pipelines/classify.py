@@ -36,7 +36,7 @@ class ClassifyPipeline:
             schedule_status=verdict.schedule_status,
             reason=verdict.reason or ("callback_error" if item.detail and verdict.stores else None),
             stores=verdict.stores,
-            health_signal=raw_signal(item.text) if verdict.keeps_health and item.text else None,
+            health_signal=raw_signal(item.text) if verdict.stores and item.text else None,
         )
 
 

@@ -115,6 +115,9 @@ def _standing(connection: Connection[Any], addresses: Addresses, crawl_id: int) 
         counts = rows.by_status(known)
     else:
         counts = rows.count_pages(connection, [crawl.id])[crawl.id]
+    if figures:  # what the pages do not know: they are in the frontier alone
+        waiting = max(0, figures["queued"] - counts["schedule_status"].get("retry", 0))
+        counts["schedule_status"] |= {"scheduled": waiting, "leased": figures["leased"]}
     record = {
         "name": crawl.name,
         "run": crawl.run,

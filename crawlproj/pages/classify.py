@@ -52,8 +52,6 @@ class Verdict:
     schedule_status: ScheduleStatus
     reason: str | None = None  #: one lower-case word; None: there is nothing to explain
     stores: bool = False
-    keeps_health: bool = False
-    refetch_without_validators: bool = False
 
 
 def classify(attempt: Attempt) -> Verdict:
@@ -83,7 +81,6 @@ def _answered(attempt: Attempt, status: int) -> Verdict:
         schedule_status=ScheduleStatus.SUCCEEDED,
         reason="unrendered_shell" if nothing and attempt.is_shell else None,
         stores=True,
-        keeps_health=True,
     )
 
 
@@ -112,7 +109,6 @@ def _refetch(reason: str) -> Verdict:
         fetch_status=None,
         schedule_status=ScheduleStatus.RETRY,
         reason=reason,
-        refetch_without_validators=True,
     )
 
 

@@ -120,7 +120,7 @@ def test_unlimited(site: Site, crawl: Crawl, value: str) -> None:
 
 
 def test_a_limit_is_per_run(site: Site, crawl: Crawl) -> None:
-    """The next run of the same name has the whole limit again (H-04)."""
+    """The next run of the same name has the whole limit again."""
     star(site, 30)
     runs = [crawl("site", {"MAX_TARGET": 4}, seeds=site.url + "/") for _ in range(2)]
     assert [result.status["started_targets"] for result in runs][-1] == 4

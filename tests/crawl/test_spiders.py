@@ -119,7 +119,7 @@ class Mapped(SitemapSpider):
 def test_redis_spider(
     site: Site, scrapy: Project, spider_source: Callable[[str], None], redis_url: str
 ) -> None:
-    """A RedisSpider's start URLs: bad ones are reported once each and cost the others nothing (A-08)."""
+    """A RedisSpider's start URLs: bad ones are reported once each and cost the others nothing."""
     site.add("/*", linking())
     spider_source("""
 from scrapy_redis.spiders import RedisSpider

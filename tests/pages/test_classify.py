@@ -19,9 +19,7 @@ AGAIN = {"final": False}
 OURS = {"http_status": 304, "sent_validators": True}
 KNOWN = {"has_stored_content": True}
 
-DONE = Verdict(
-    fetch_status=FetchStatus.DONE, schedule_status=ScheduleStatus.SUCCEEDED, stores=True, keeps_health=True
-)
+DONE = Verdict(fetch_status=FetchStatus.DONE, schedule_status=ScheduleStatus.SUCCEEDED, stores=True)
 EMPTY = replace(DONE, fetch_status=FetchStatus.EMPTY)
 SHELL = replace(EMPTY, reason="unrendered_shell")
 NOT_MODIFIED = Verdict(fetch_status=FetchStatus.NOT_MODIFIED, schedule_status=ScheduleStatus.SUCCEEDED)
@@ -30,7 +28,6 @@ REFETCH = Verdict(
     fetch_status=None,
     schedule_status=ScheduleStatus.RETRY,
     reason="unasked_304",
-    refetch_without_validators=True,
 )
 
 
@@ -169,7 +166,6 @@ def test_rules_that_hold_for_every_attempt(attempt: Attempt) -> None:
     verdict = classify(attempt)
     stored = verdict.fetch_status in {FetchStatus.DONE, FetchStatus.EMPTY}
     assert verdict.stores is stored
-    assert verdict.keeps_health is stored
     if verdict.fetch_status is FetchStatus.FAILED:
         assert verdict.reason
     if verdict.schedule_status is ScheduleStatus.RETRY:

@@ -147,7 +147,7 @@ async def test_same_body_of_two_pages_is_kept_once(store, sql):
 
 
 async def test_earlier_content_survives_bad_days(stores, sql):
-    """F-01: after a timeout, an error page and an empty answer the text of run 1 stays, with its own time."""
+    """After a timeout, an error page and an empty answer the text of run 1 stays, with its own time."""
     words = " ".join(["word"] * 500)
     first = await stores().put(done(words=words))
     bad = [
@@ -356,7 +356,7 @@ async def test_item_of_a_hostile_class_costs_nothing_else(store, sql):
 
 
 async def test_nul_and_nan_cost_nothing(store, sql):
-    """G-01: what PostgreSQL refuses in text and JSON is replaced; the other rows of the batch are whole."""
+    """What PostgreSQL refuses in text and JSON is replaced; the other rows of the batch are whole."""
     dirty = done(
         "https://a.example/dirty",
         words="a\0b",
@@ -382,7 +382,7 @@ async def test_nul_and_nan_cost_nothing(store, sql):
 
 
 async def test_long_url_is_stored(store, sql):
-    """G-03: a URL longer than an index entry can be is stored, because its key is a hash."""
+    """A URL longer than an index entry can be is stored, because its key is a hash."""
     letters = random.Random(1).choices(string.ascii_letters, k=9000)
     url = "https://a.example/?q=" + "".join(letters)
     await store.put(done(url))
@@ -390,7 +390,7 @@ async def test_long_url_is_stored(store, sql):
 
 
 async def test_one_bad_page_of_ten(store, sql, caplog):
-    """G-04: nine rows are stored as they are; the tenth is reported once and stored as failed."""
+    """Nine rows are stored as they are; the tenth is reported once and stored as failed."""
     sql.execute("ALTER TABLE page_object ADD CHECK (title <> 'bad')")
     bad = done("https://a.example/0", text=PageText(main="x", visible_length=1, title="bad"))
     good = [done(f"https://a.example/{n}", items=({"n": n},)) for n in range(1, 10)]
@@ -492,7 +492,7 @@ async def test_one_url_twice_in_a_batch_keeps_its_order(store, sql):
 
 
 async def test_two_workers_with_the_same_pages_do_not_deadlock(stores, sql):
-    """G-06: overlapping batches in opposite orders, 200 times: no deadlock, no lost row."""
+    """Overlapping batches in opposite orders, 200 times: no deadlock, no lost row."""
     first, second = stores(worker="w1"), stores(worker="w2")
     urls = ["https://a.example/1", "https://a.example/2"]
     for n in range(200):
@@ -525,7 +525,7 @@ async def test_pages_of_many_are_stored_in_any_order(stores, sql):
 
 
 async def test_told_only_after_the_commit(store, sql, database_url):
-    """G-08: a page is acknowledged when it is committed and not before."""
+    """A page is acknowledged when it is committed and not before."""
     await store.put(done("https://a.example/warm"))
     async with locked_pages(database_url):
         waiting = asyncio.create_task(store.put(done()))
@@ -537,7 +537,7 @@ async def test_told_only_after_the_commit(store, sql, database_url):
 
 
 async def test_commit_that_fails_is_repeated(store, sql):
-    """G-08: sixteen pages at once and a commit that fails: all are stored, each told once, none doubled."""
+    """Sixteen pages at once and a commit that fails: all are stored, each told once, none doubled."""
     on_page(
         sql,
         "IF NEW.url LIKE '%%/5' AND nextval('counter') < 3 THEN"
@@ -574,7 +574,7 @@ async def test_constraint_that_fails_at_commit(store, sql):
 
 
 async def test_last_rows_are_not_lost(stores, sql):
-    """B-04: 53 pages, a slow database, a normal end: 53 rows, though nobody waited for them."""
+    """53 pages, a slow database, a normal end: 53 rows, though nobody waited for them."""
     on_page(sql, "PERFORM pg_sleep(0.3);", each="FOR EACH STATEMENT")
     store = stores()
     puts = [asyncio.create_task(store.put(done(f"https://a.example/{n}"))) for n in range(53)]
@@ -610,7 +610,7 @@ async def test_waiter_that_gives_up_costs_nothing(store, sql, database_url):
 
 
 async def test_sessions_ended_by_the_server(store, sql):
-    """G-07: backends ended from outside, again and again: every page is stored, none is logged twice."""
+    """Backends ended from outside, again and again: every page is stored, none is logged twice."""
     kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%test'"
     pages = [done(f"https://a.example/{n}", after=n) for n in range(60)]
     for n in range(0, 60, 10):
