@@ -72,9 +72,9 @@ class PageText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right of one worker to fetch one URL until `expires_at`."""
+    """A URL handed to one worker, which nobody else is given before `expires_at`."""
 
-    token: int  #: fencing token; a report with a stale one changes nothing
+    token: int  #: grows with every lease; a report under an old one comes too late
     host: str  #: host key, the name of the queue it came from
     attempts: int  #: fetches before this one
     min_interval_ms: int | None  #: for the throttle; None means the global default
@@ -83,9 +83,9 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Links of a page that go to the frontier as one batch, without a Request object each.
+    """A page's links as one item, for spiders that need no Request for each.
 
-    A spider yields it beside or instead of Requests; the pages come to the spider's `parse`.
+    Yielded beside or instead of Requests; the pages behind them come to the spider's `parse`.
     *urls* are absolute.
     """
 

@@ -66,7 +66,6 @@ BODY_STORE = None  # unset: in the database
 
 RENDER_MODE = "off"
 CHROMIUM_PATH = None
-ALLOW_PRIVATE_ADDRESSES = False
 
 # --- what runs, in order ----------------------------------------------------------------------
 

@@ -39,8 +39,8 @@ EVENTS = {
 class LifecycleExtension:
     """Claims the crawl when the spider opens, renews its lease, seals it when nothing is left.
 
-    Cleanup never seals; completion seals only when the frontier is closed and empty, else the crawl
-    is due at once for the next worker.
+    A run is sealed at the very end alone, once the frontier agrees that nothing is left; otherwise whoever
+    comes next may go on at once.
 
     Settings: CRAWL_NAME, CRAWL_JOIN, WORKER_ID, LEASE_SECONDS.
     """

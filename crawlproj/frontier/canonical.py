@@ -7,8 +7,8 @@ Three forms of a URL, from the outside in:
 *canonical*  what is compared: the wire form, less its login and a trailing dot of the host, with
              the parts of the query in byte order and percent-escapes in one spelling. `%26` and
              `&`, `?a` and `?a=` stay different; `?a=1&b=2` and `?b=2&a=1` are the same.
-*host key*   the queue: lower-case host, IDN in punycode, IPv6 in its short form, no trailing dot,
-             with the port when it is not the scheme's default.
+*host key*   names the queue: the host in small letters, international names in punycode, IPv6 addresses in
+             their short form, without a dot at the end; the port only where the scheme implies another.
 """
 
 from __future__ import annotations

@@ -29,6 +29,11 @@ def keys_of(domain: str) -> tuple[str, str]:
     return key, f"{{{key}}}:in_flight"
 
 
+def _waiting(domain: str) -> str:
+    """Return the key of those who wait for a place, in the same slot."""
+    return f"{{{PREFIX}{domain}}}:waiting"
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """A start that is reserved, and a place among the domain's requests in flight."""
@@ -110,7 +115,7 @@ class DomainRuntime:
                 asked = self._clock()
                 reply: list[int] = await self._scripts.call(
                     self._reserve,
-                    keys_of(domain),
+                    (*keys_of(domain), _waiting(domain)),
                     *(member, interval_ms, source, cap, self._hold_ms, self._keep_ms),
                     *(given, self._amnesia_ms(interval_ms, cap), most),
                 )

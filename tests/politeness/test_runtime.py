@@ -99,6 +99,49 @@ async def test_no_more_are_in_flight_than_the_cap(workers: Workers) -> None:
     await grant(other, cap=2)
 
 
+async def test_who_was_refused_a_place_has_a_turn_before_those_who_come_later(workers: Workers) -> None:
+    """A worker that always has its next request at hand does not keep a domain to itself."""
+    busy, second, third = workers(), workers(), workers()
+    held = await grant(busy)
+    for worker in (second, third):
+        assert isinstance(await worker.reserve("e.test", 0, "lease", 1), Busy)
+        await asyncio.sleep(0.002)  # turns are told apart by the millisecond
+    for turn, ahead in ((second, (busy, third)), (third, (second, busy)), (busy, ())):
+        for worker in (busy, second, third):
+            worker.release(held)
+            await worker.flush()
+        for worker in ahead:
+            assert isinstance(await worker.reserve("e.test", 0, "lease", 1), Busy)
+            await asyncio.sleep(0.002)
+        held = await grant(turn)
+
+
+async def test_one_that_wants_a_place_at_once_or_not_at_all_waits_in_no_line(workers: Workers) -> None:
+    """It does not push in, and nobody waits for it to come back."""
+    busy, waiting, hasty = workers(), workers(), workers()
+    held = await grant(busy)
+    assert isinstance(await hasty.reserve("e.test", 0, "lease", 1, max_wait_ms=0), Busy)
+    await asyncio.sleep(0.002)
+    assert isinstance(await waiting.reserve("e.test", 0, "lease", 1), Busy)
+    busy.release(held)
+    await busy.flush()
+    assert isinstance(await hasty.reserve("e.test", 0, "lease", 1, max_wait_ms=0), Busy)
+    await grant(waiting)
+
+
+async def test_a_turn_of_one_that_never_comes_back_is_lost(workers: Workers) -> None:
+    """A worker that died while it waited holds a domain up for seconds, not for good."""
+    busy, dead = workers(), workers()
+    held = await grant(busy)
+    assert isinstance(await dead.reserve("e.test", 0, "lease", 1), Busy)
+    busy.release(held)
+    await busy.flush()
+    assert isinstance(await busy.reserve("e.test", 0, "lease", 1), Busy)
+    async with asyncio.timeout(4):
+        while isinstance(await busy.reserve("e.test", 0, "lease", 1), Busy):
+            await asyncio.sleep(0.05)
+
+
 async def test_a_place_is_given_back_once(workers: Workers, server: redis.Redis) -> None:
     """Releasing twice does not free another's place."""
     worker = workers()
