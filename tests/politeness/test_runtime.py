@@ -138,7 +138,7 @@ async def test_a_turn_of_one_that_never_comes_back_is_lost(workers: Workers) -> 
     await busy.flush()
     assert isinstance(await busy.reserve("e.test", 0, "lease", 1), Busy)
     async with asyncio.timeout(4):
-        while isinstance(await busy.reserve("e.test", 0, "lease", 1), Busy):
+        while isinstance(await busy.reserve("e.test", 0, "lease", 1), Busy):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 

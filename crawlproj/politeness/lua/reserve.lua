@@ -49,22 +49,24 @@ if count > 0 then
 end
 
 local worker = string.match(member, '^[^:]*')
+local gone = {} -- to be taken out of the line; last, for a full server refuses only a first write
 if not redis.call('ZSCORE', KEYS[2], member) then
-  local since, waiting = now, redis.call('HGETALL', KEYS[3])
-  local ahead = {}
+  local since, ahead = nil, {}
+  local waiting = redis.call('HGETALL', KEYS[3])
   for i = 1, #waiting, 2 do
     local from, till = string.match(waiting[i + 1], '^(%d+) (%d+)$')
-    if tonumber(till) < now then
-      redis.call('HDEL', KEYS[3], waiting[i])
+    if tonumber(till) < now or tonumber(from) > now then -- the latter: the clock was set back
+      gone[#gone + 1] = waiting[i]
     elseif waiting[i] == worker then
       since = tonumber(from)
+      gone[#gone + 1] = worker
     else
       ahead[#ahead + 1] = tonumber(from)
     end
   end
   local before = 0
   for _, from in ipairs(ahead) do
-    before = before + (from < since and 1 or 0)
+    before = before + ((not since or from < since) and 1 or 0)
   end
   if count + before >= cap then
     local retry = start_us - now_us
@@ -73,9 +75,10 @@ if not redis.call('ZSCORE', KEYS[2], member) then
       retry = math.min(retry, oldest[2] * 1000 - now_us)
     end
     if most < 0 then
-      -- Half as long again as anybody leaves between two looks, see `poll_ms`.
+      -- Longer than anybody leaves between two looks, see `poll_ms`.
       local patience = math.ceil(1.5 * math.max(retry / 1000, 1250))
-      redis.call('HSET', KEYS[3], worker, string.format('%.0f %.0f', since, now + patience))
+      local turn = string.format('%.0f %.0f', since or now, now + patience)
+      redis.call('HSET', KEYS[3], worker, turn)
       redis.call('PEXPIRE', KEYS[3], math.max(patience, redis.call('PTTL', KEYS[3])))
     end
     return { 0, retry }
@@ -85,13 +88,13 @@ if most >= 0 and start_us - now_us > most * 1000 then
   return { 0, start_us - now_us }
 end
 
-if most < 0 then
-  redis.call('HDEL', KEYS[3], worker)
-end
 local text = string.format('%.0f', start)
 count = count + redis.call('ZADD', KEYS[2], now + hold, member)
 redis.call('HSET', KEYS[1], 'last_request_at', text, 'in_flight_count', count,
   'min_interval_ms', ARGV[2], 'min_interval_source', ARGV[3])
+if most < 0 and #gone > 0 then
+  redis.call('HDEL', KEYS[3], unpack(gone))
+end
 local ends = string.format('%.0f', start + math.max(former, keep, hold))
 redis.call('PEXPIREAT', KEYS[1], ends)
 redis.call('PEXPIREAT', KEYS[2], ends)
