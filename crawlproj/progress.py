@@ -127,7 +127,8 @@ class Ending:
     @property
     def headline(self) -> str:
         """One sentence on how it ended."""
-        what = f"crawl {self.name}, run {self.run}: {self.status}"
+        state = "not through, due again" if self.status in _DUE else self.status
+        what = f"crawl {self.name}, run {self.run}: {state}"
         if self.stop_reason:
             what += f" ({self.stop_reason})"
         return f"{what} · {self.pace}"
@@ -169,6 +170,9 @@ class Ending:
         screen.print(one_line(self.headline), "", table, "", sep="\n", soft_wrap=True)
         for command in self.next_steps:
             screen.print("  " + one_line(command), soft_wrap=True)
+
+
+_DUE = frozenset({"queued", "started"})  #: a run whose worker has left: any worker may go on with it
 
 
 class LiveLine:

@@ -117,6 +117,17 @@ class Worker:
             config={"arguments": arguments},
             join_only=self.config.crawl_join,
         )
+        try:
+            await self._set_up()
+        except BaseException:
+            await lifecycle.release(self.database, self.crawl, self.id)
+            await self._disconnect()
+            raise
+        self._calm_collector()
+        self.is_open = True
+
+    async def _set_up(self) -> None:
+        """Make or join the claimed run's frontier, open its store."""
         self.frontier = Frontier(self.redis, self.scripts, self.crawl.frontier)
         await self.frontier.create(self.config)
         self.store = PageStore(
@@ -127,8 +138,6 @@ class Worker:
             under_way=lambda: len(self.visits),
         )
         self.store.start()
-        self._calm_collector()
-        self.is_open = True
 
     def _calm_collector(self) -> None:
         """Let Python look for cycles less often, and not among what stays for the whole crawl."""
@@ -210,6 +219,9 @@ class Worker:
         """Close the connections."""
         if self.is_open:
             self.is_open = False
-            await self.scripts.close()
-            await self.redis.aclose()
-            await self.database.close()
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        await self.scripts.close()
+        await self.redis.aclose()
+        await self.database.close()

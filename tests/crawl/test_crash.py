@@ -38,7 +38,7 @@ def pages_of(site: Site, pages: int, *, delay: float = 0.02) -> None:
 @pytest.mark.timeout(240)
 def test_kill_9_of_the_worker_at_ten_moments(site: Site, tmp_path: Path) -> None:
     """Ten workers killed in mid-crawl, embedded servers: every page stored, leases on time, no orphans."""
-    pages_of(site, PAGES)
+    pages_of(site, PAGES, delay=0.15)  # so slow that ten short lives do not see the end of it
     home = tmp_path / "home"
     lease = 3
     environment = {**os.environ, "CRAWLPROJ_HOME": str(home), "NO_COLOR": "1"}

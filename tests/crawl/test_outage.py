@@ -71,7 +71,7 @@ def test_both_servers_go_away_in_turn(site: Site, scrapy: Project, valkey_url: s
 def test_a_full_redis_is_waited_for(site: Site, scrapy: Project, valkey_url: str, home: Path) -> None:
     """No memory left for 5 s: the crawl waits with one warning, and nothing is lost."""
     for n in range(60):
-        site.add(f"/{n}", linking(f"/{(n * 2 + 1) % 60}", f"/{(n * 2 + 2) % 60}"), delay=0.02)
+        site.add(f"/{n}", linking(f"/{(n * 2 + 1) % 60}", f"/{(n * 2 + 2) % 60}"), delay=0.1)
     redis = OwnRedis(home, valkey_url)
     redis.start()
     scrapy.env |= {"REDIS_URL": redis.url}
