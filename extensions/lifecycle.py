@@ -66,17 +66,21 @@ class LifecycleExtension:
         return self
 
     async def spider_opened(self, spider: Spider) -> None:
-        """Claim the crawl. An error closes the spider in one sentence."""
+        """Claim the crawl. An error closes the spider: Scrapy would log it and wait for ever."""
         arguments = {
             name: without_login(value) for name, value in spider.__dict__.items() if isinstance(value, str)
         }
         try:
             await self._worker.open(spider.name, arguments)
+            await self._send(crawl_setup)
         except CrawlError as exc:
             logger.error("%s", exc)
             self._worker.outcome = Outcome(exit_code=exc.exit_code, sealed=False, reason=str(exc))
             raise CloseSpider("setup_failed") from None
-        await self._send(crawl_setup)
+        except Exception as exc:
+            logger.exception("The crawl cannot be set up")
+            self._worker.outcome = Outcome(exit_code=1, sealed=False, reason=str(exc))
+            raise CloseSpider("setup_failed") from exc
         crawl = self._worker.crawl
         logger.info("Crawl %s, run %d, worker %s", crawl.name, crawl.run, self._worker.id)
 
@@ -86,8 +90,11 @@ class LifecycleExtension:
             return
         self._heart = self._worker.watch(self._beat())
         self._guard = self._worker.watch(self._worker.keep_servers())
-        await self._send(crawl_start)
-        self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
+        try:
+            await self._send(crawl_start)
+            self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
+        except Exception as exc:  # noqa: BLE001  # whatever it is: without a start nothing would ever end
+            self._worker.give_up("setup_failed", exc)
 
     async def spider_closed(self, reason: str) -> None:
         """Stop the heartbeat's work for the crawl; nothing is sealed here."""

@@ -205,3 +205,23 @@ def test_a_worker_that_lost_its_lease_overwrites_nothing(site: Site, scrapy: Pro
     stderr = frozen.communicate(timeout=30)[1]
     assert "'frontier/late': 1" in stderr, stderr
     assert scrapy("pages", "stale", "--json").json == before
+
+
+def test_a_set_up_that_breaks_ends_the_worker(site: Site, scrapy: Project, redis_url: str) -> None:
+    """A Redis user that may run no scripts: the worker says so and leaves, and the run is nobody's."""
+    site.add("/", linking())
+    with open_redis_sync(redis_url) as redis:
+        redis.execute_command("ACL", "SETUSER", "weak", "on", ">secret-word", "~*", "+@all", "-@scripting")
+    try:
+        scrapy.env["REDIS_URL"] = redis_url.replace("://", "://weak:secret-word@", 1)
+        settings = {"CRAWL_NAME": "weak", "MIN_INTERVAL_MS": 0}
+        done = scrapy("crawl", "site", "-a", f"seeds={site.url}/", settings=settings, timeout=30)
+    finally:
+        with open_redis_sync(redis_url) as redis:
+            redis.execute_command("ACL", "DELUSER", "weak")
+    assert done.returncode == 1, done.stderr
+    assert "no permissions" in done.stderr.lower()
+    assert "secret-word" not in done.stderr
+    assert site.requests == []
+    scrapy.env["REDIS_URL"] = redis_url
+    assert status(scrapy, "weak")["workers"] == []
