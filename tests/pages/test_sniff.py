@@ -56,7 +56,7 @@ PAGE = b"<!DOCTYPE html><html><p>text"
         (b"%PDF-1.4", "text/html", Kind.BINARY),
         (b"RIFF\1\2\3\4WEBPVP8 ", None, Kind.BINARY),
         (b"\0\0\0\x18ftypmp42", None, Kind.BINARY),
-        (gzip.compress(b"<urlset/>"), "application/xml", Kind.BINARY),
+        (gzip.compress(b"<urlset/>", mtime=0), "application/xml", Kind.BINARY),
         (random.Random(1).randbytes(2000), "text/html", Kind.BINARY),
         (random.Random(2).randbytes(2000), None, Kind.BINARY),
     ],
