@@ -16,14 +16,14 @@ from crawlproj.connections import open_redis_sync
 class OwnRedis:
     """A server in *folder* that keeps what it was told in an append-only file.
 
-    It runs the program of the server at *like*.
+    It runs the program *like*, or that of the server at the address *like*.
     """
 
-    def __init__(self, folder: Path, like: str) -> None:
-        client = open_redis_sync(like)
-        program = Path(client.info("server")["executable"])
-        self._program = shutil.which(program) or shutil.which(program.name)
-        client.close()
+    def __init__(self, folder: Path, like: str | Path) -> None:
+        if isinstance(like, str):
+            with open_redis_sync(like) as client:
+                like = Path(client.info("server")["executable"])
+        self._program = shutil.which(like) or shutil.which(like.name)
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{folder}/r.sock"

@@ -1,9 +1,19 @@
-"""Frontiers on a real server, each of them consistent when its test ends."""
+"""Frontiers on real servers, each of them consistent when its test ends.
+
+Whatever asks for a server here runs twice: on the embedded Valkey, and on Redis 7 where there is a
+`redis-server`. TEST_REDIS_URL names the one server to use instead.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +77,32 @@ class Fleet:
         """Return everything the server has, as it has it, but for keys ending in one of *without*."""
         keys = [key async for key in self.redis.scan_iter() if not key.decode().endswith(without or ("\n",))]
         return {key: await self.redis.dump(key) for key in keys}
+
+
+def redis_program() -> Path:
+    """Return the program of a Redis that is new enough, or skip the test with what is missing."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("no redis-server is installed: this runs on the embedded Valkey alone")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"v=(\d+)", said)
+    if found is None or int(found[1]) < 7:
+        pytest.skip(f"{said.strip()[:60]} is older than Redis 7: this runs on the embedded Valkey alone")
+    return Path(program)
+
+
+@pytest.fixture(scope="session", params=["valkey", "redis"])
+def valkey_url(request, valkey_url, tmp_path_factory) -> Iterator[str]:
+    """The address of either server, one after the other, for the whole session."""
+    if request.param == "valkey":
+        yield valkey_url
+        return
+    if os.environ.get("TEST_REDIS_URL"):
+        pytest.skip("TEST_REDIS_URL names the one server to use")
+    server = OwnRedis(tmp_path_factory.mktemp("redis"), redis_program())
+    server.start()
+    yield server.url
+    server.kill()
 
 
 @pytest.fixture
