@@ -13,10 +13,43 @@ _NO_PORT = re.compile(r":(?!\d{1,5}(?:[,/?#]|$))[^,\[\]/?#]*(?=[,/?#]|$)")
 _LOGIN = re.compile(r"(?<=//)[^/?#\s]*@")
 _LONGEST = 300
 
+# What people call their secrets, a whole word of a name: `api_key` and `loginToken` are, `keyboard` is not.
+_SECRET_NAME = re.compile(
+    r"(?<![a-z])(pass(word|wd|phrase)?|pwd|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|auth"
+    r"|authorization|credential|cookie|session[-_]?id)s?(?![a-z])",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NAME = re.compile(r"""([\w-]+)["']?\s*[=:]\s*["']?""")
+_VALUE = re.compile(r"""(?:bearer\s+|basic\s+)?[^\s&;,"'#]*""", re.IGNORECASE)
+
 
 def without_login(text: str) -> str:
     """Return *text* without the `user:password@` of the URLs in it."""
     return _LOGIN.sub("", text) if "@" in text else text
+
+
+def without_secrets(name: str, value: str) -> str:
+    """Return an argument's *value* as it may be kept: no login, nothing that is called a secret.
+
+    That is the whole value where *name* says so; else the `user:password@` of the URLs in it and what
+    stands after names like `token=` or `Authorization:`.
+    """
+    if _is_secret(name):
+        return "***"
+    text = without_login(value)
+    kept, done = "", 0
+    for found in _NAME.finditer(text):
+        if found.start() < done or not _is_secret(found[1]):
+            continue
+        kept += f"{text[done : found.end()]}***"
+        secret = _VALUE.match(text, found.end())
+        done = secret.end() if secret else found.end()
+    return kept + text[done:]
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None
 
 
 def redact(url: str) -> str:

@@ -12,7 +12,7 @@ from scrapy.exceptions import CloseSpider
 from crawlproj.crawls import lifecycle
 from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.exceptions import CrawlError, NotFound, Refused
-from crawlproj.redaction import without_login
+from crawlproj.redaction import without_secrets
 from crawlproj.signals import crawl_cleanup, crawl_completed, crawl_setup, crawl_start
 from crawlproj.worker import Outcome, Worker
 
@@ -68,7 +68,9 @@ class LifecycleExtension:
     async def spider_opened(self, spider: Spider) -> None:
         """Claim the crawl. An error closes the spider: Scrapy would log it and wait for ever."""
         arguments = {
-            name: without_login(value) for name, value in spider.__dict__.items() if isinstance(value, str)
+            name: without_secrets(name, value)
+            for name, value in spider.__dict__.items()
+            if isinstance(value, str)
         }
         try:
             await self._worker.open(spider.name, arguments)
