@@ -16,8 +16,8 @@ from scrapy.utils.defer import deferred_from_coro
 
 from crawlproj.crawls.notes import TARGETS
 from crawlproj.exceptions import BadUrl, MissingComponent, Refused, UndecodableEntry, UnserialisableRequest
-from crawlproj.frontier.canonical import canonical, normalise
-from crawlproj.frontier.codec import decode, encode_request, to_request
+from crawlproj.frontier.canonical import normalise
+from crawlproj.frontier.codec import to_request
 from crawlproj.frontier.feed import Feed
 from crawlproj.frontier.frontier import Outcome
 from crawlproj.items import Lease, Visit
@@ -183,7 +183,7 @@ class FrontierScheduler(BaseScheduler):
         """
         tag, login = (page.tag, page.login) if page is not None else (None, None)
         try:
-            return encode_request(
+            return self._worker.codec.encode_request(
                 request, self._spider, tag=tag, login=login, forced=forced, head=head, drop_slot=slot
             )
         except (BadUrl, UnserialisableRequest) as exc:
@@ -194,7 +194,7 @@ class FrontierScheduler(BaseScheduler):
     async def _schedule(self) -> None:
         try:
             while self._pending:
-                batch = self._pending[:500]
+                batch = await self._worker.codec.assign(self._pending[:500])
                 added = await self._worker.frontier.schedule(batch)
                 del self._pending[: len(batch)]
                 for entry in batch:
@@ -208,7 +208,8 @@ class FrontierScheduler(BaseScheduler):
 
     def _redirect(self, request: Request, visit: Visit) -> bool:
         """End the source as redirected; the target enters its own host's queue, at the head."""
-        chain = {canonical(normalise(url)) for url in request.meta.get("redirect_urls", ())}
+        codec = self._worker.codec
+        chain = {codec.canonical(normalise(url)) for url in request.meta.get("redirect_urls", ())}
         start = request.meta.get("is_start_request")
         if request.dont_filter and start:
             request = request.replace(dont_filter=False, meta={**request.meta, "allow_offsite": True})
@@ -219,7 +220,7 @@ class FrontierScheduler(BaseScheduler):
         if entry is None:
             visit.detail = f"redirected to {target[:200]}, which cannot be kept"
         else:
-            itself = canonical(entry.url) in chain
+            itself = codec.canonical(entry.url) in chain
             if itself or request.dont_filter:
                 entry = entry.forcibly()
         assert self._worker.pages is not None
@@ -230,7 +231,7 @@ class FrontierScheduler(BaseScheduler):
         """Move entries of a scrapy-redis start-URL key into the frontier."""
         assert self._feed is not None
         while True:
-            moved = await self._feed.move(self._worker.frontier, self._feed_entry)
+            moved = await self._feed.move(self._worker.frontier, self._worker.codec, self._feed_entry)
             if moved:
                 self._wanted.set()
             await asyncio.sleep(0 if moved else POLL_SECONDS)
@@ -273,7 +274,7 @@ class FrontierScheduler(BaseScheduler):
                 expires_at=expires,
             )
             try:
-                read.append((grant, lease, decode(grant.host, grant.entry)))
+                read.append((grant, lease, self._worker.codec.decode(grant.host, grant.entry)))
             except UndecodableEntry as exc:
                 await self._bury(grant, exc)
         validators = await self._known([stored.key for _, _, stored in read])

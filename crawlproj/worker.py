@@ -18,6 +18,7 @@ from crawlproj import connections, schema
 from crawlproj.config import Config
 from crawlproj.crawls import lifecycle
 from crawlproj.exceptions import CrawlError
+from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.items import Lease
@@ -65,7 +66,7 @@ class Pages(Protocol):
 class Worker:
     """One process at work on one crawl.
 
-    Attributes are there from `open` on, except `config`, `visits` and `tally`.
+    Attributes are there from `open` on, except `config`, `codec`, `visits` and `tally`.
     """
 
     redis: Redis
@@ -79,6 +80,7 @@ class Worker:
 
     def __init__(self, crawler: Crawler) -> None:
         self.config = Config.from_settings(crawler.settings)
+        self.codec = Codec.from_config(self.config)
         self.id = self.config.worker_id
         self.visits: dict[int, Visit] = {}
         self.tally: Counter[str] = Counter()

@@ -20,7 +20,6 @@ from twisted.python.failure import Failure
 
 from crawlproj.exceptions import BadUrl, Disregarded, NotModified, RetryLater, UndecodableEntry, WorkerCloses
 from crawlproj.frontier.canonical import normalise
-from crawlproj.frontier.codec import encode_link, encode_stored
 from crawlproj.items import Links, PageObject
 from crawlproj.pages.failure import explain
 from crawlproj.pages.known import known_links
@@ -184,7 +183,7 @@ class PageMiddleware:
         worker, page = self._worker, visit.entry
         for link in await known_links(worker.database, worker.crawl.name, page.key):
             try:
-                entry = encode_stored(link.url, link.extra, page.depth + 1, page.tag, page.login)
+                entry = worker.codec.encode_stored(link.url, link.extra, page.depth + 1, page.tag, page.login)
             except UndecodableEntry as exc:
                 logger.warning("A stored link is left out: %s", exc)
                 continue
@@ -241,13 +240,13 @@ class PageMiddleware:
         depth, login = page.depth + 1, page.login
         if self._depth_limit and depth > self._depth_limit:
             return
-        seen = self._worker.seen
+        seen, encode = self._worker.seen, self._worker.codec.encode_link
         for url in links.urls:
             if url in seen:
                 visit.known_links.append(url)
                 continue
             try:
-                self._keep(visit, encode_link(normalise(url), depth, page.tag, login))
+                self._keep(visit, encode(normalise(url), depth, page.tag, login))
             except BadUrl:
                 self._crawler.stats.inc_value("page/bad_links")
 
@@ -326,6 +325,7 @@ class PageMiddleware:
             return
         visit.done = True
         await visit.items_settled()
+        outlinks = tuple(await self._worker.codec.assign(visit.outlinks))
         if not await self._still_ours(visit):
             self._crawler.stats.inc_value("frontier/late")
             self._worker.visits.pop(visit.lease.token, None)
@@ -333,7 +333,7 @@ class PageMiddleware:
         page = replace(
             page,
             detail=page.detail or visit.detail,
-            outlinks=tuple(visit.outlinks),
+            outlinks=outlinks,
             known_links=tuple(visit.known_links),
             items=tuple(visit.items),
             counted=counted,

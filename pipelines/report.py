@@ -9,7 +9,7 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
 
 from crawlproj.exceptions import BadUrl
-from crawlproj.frontier.canonical import canonical, fingerprint, normalise
+from crawlproj.frontier.canonical import fingerprint, normalise
 from crawlproj.frontier.frontier import Outcome
 from crawlproj.items import PageObject, ScheduleStatus
 from crawlproj.worker import Worker
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
+
+    from crawlproj.frontier.codec import Codec
 
 _OUTCOMES = {
     ScheduleStatus.SUCCEEDED: Outcome.SUCCEEDED,
@@ -57,7 +59,7 @@ class ReportPipeline:
             page.lease.token,
             _OUTCOMES[page.schedule_status],
             outlinks=page.outlinks,
-            results=set(_results(page)),
+            results=set(_results(page, worker.codec)),
             retry_after_ms=page.retry_after_ms,
             host_incident=page.host_incident,
             counted=page.counted,
@@ -80,7 +82,7 @@ class ReportPipeline:
                 self._stats.inc_value(f"page/{kind}/{status.value}")
 
 
-def _results(page: PageObject) -> Iterator[int]:
+def _results(page: PageObject, codec: Codec) -> Iterator[int]:
     """Yield what counts as a result, as fingerprints of canonical URLs: the page, and items by their URL."""
     if page.final and page.disregarded is None and page.redirect_to is None:
         yield fingerprint(page.canonical_url)
@@ -91,5 +93,5 @@ def _results(page: PageObject) -> Iterator[int]:
         url = ItemAdapter(item).get("url") if ItemAdapter.is_item(item) else None
         if isinstance(url, str):
             with suppress(BadUrl):
-                name = canonical(normalise(url))
+                name = codec.canonical(normalise(url))
         yield fingerprint(name)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
+    from crawlproj.config import Config
     from crawlproj.connections import Addresses
+    from crawlproj.frontier.codec import Codec
     from crawlproj.pages.rows import Content
 
 _MORE = (
@@ -77,12 +79,13 @@ class Command(cli.Command):
         """Find the page and print what is asked for."""
         if opts.json and (opts.text or opts.body):
             raise WrongUsage("--json has neither text nor body: leave it out")
-        digits = _digits(args[0])
+        codec = _codec(self.config)
+        digits = _digits(codec, args[0])
         addresses = self.addresses()
         with self.database(addresses) as connection:
             page, others = _find(connection, digits, opts.crawl)
             if page is None:
-                raise NotFound(asyncio.run(_absence(addresses, connection, args[0], opts.crawl)))
+                raise NotFound(asyncio.run(_absence(addresses, connection, codec, args[0], opts.crawl)))
             if opts.text:
                 _print_text(_content(connection, page))
             elif opts.body:
@@ -92,13 +95,19 @@ class Command(cli.Command):
         return None
 
 
-def _digits(word: str) -> str:
+def _codec(config: Config) -> Codec:
+    from crawlproj.frontier.codec import Codec  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    return Codec.from_config(config)
+
+
+def _digits(codec: Codec, word: str) -> str:
     """Return the id, or its first digits, that a URL or an id means. Raises BadUrl."""
-    from crawlproj.frontier.canonical import canonical, normalise, page_key  # noqa: PLC0415
+    from crawlproj.frontier.canonical import normalise  # noqa: PLC0415  # keeps `scrapy` quick to start
 
     if 0 < len(word) <= _ID_DIGITS and set(word.lower()) <= set("0123456789abcdef"):
         return word.lower()
-    return page_key(canonical(normalise(word))).hex()
+    return codec.page_key(normalise(word)).hex()
 
 
 def _find(
@@ -115,16 +124,18 @@ def _find(
     return (found[0] if found else None), [page["crawl_name"] for page in found[1:]]
 
 
-async def _absence(addresses: Addresses, connection: Connection[Any], word: str, crawl: str | None) -> str:
+async def _absence(
+    addresses: Addresses, connection: Connection[Any], codec: Codec, word: str, crawl: str | None
+) -> str:
     from crawlproj.absence import why_absent  # noqa: PLC0415  # keeps `scrapy` quick to start
     from crawlproj.crawls.rows import find_crawl  # noqa: PLC0415
-    from crawlproj.frontier.canonical import host_key, normalise, split_login  # noqa: PLC0415
+    from crawlproj.frontier.canonical import normalise, split_login  # noqa: PLC0415
 
     if "://" not in word:
         return f"there is no page and no page object with the id {word}"
     run, (wire, _) = find_crawl(connection, crawl), split_login(normalise(word))
     async with cli.open_frontier(addresses, run.frontier) as frontier:
-        why = await why_absent(connection, run, wire, host_key(wire), frontier)
+        why = await why_absent(connection, run, wire, codec.queue(wire), frontier)
     return f"{wire} was never fetched by crawl {run.name!r}: {why}"
 
 

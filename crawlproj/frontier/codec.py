@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import unquote
 
 from scrapy import Request
@@ -39,7 +39,11 @@ from crawlproj.frontier.data import as_data, class_path, from_data, loaded_class
 from crawlproj.redaction import without_login
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from scrapy import Spider
+
+    from crawlproj.config import Config
 
 # Ours or the downloader's, about one fetch: none of it belongs to the next request, even when a
 # spider passes `meta=response.meta` on.
@@ -97,6 +101,7 @@ class Stored:
 
     url: str  #: as the spider asked for it, without login
     wire: str
+    canonical: str  #: the form in which the crawl compares the URL
     depth: int
     tag: str | None
     extra: dict[str, Any]
@@ -125,75 +130,135 @@ class Stored:
         return Login(f"{self.wire.partition('//')[0]}//{authority(self.wire)}/", words)
 
     @property
-    def canonical(self) -> str:
-        """Return the form in which the URL is compared."""
-        return canonical(self.wire)
-
-    @property
     def key(self) -> bytes:
         """Return the 16 bytes under which the page is kept."""
         return page_key(self.canonical, self.method, self.body)
 
 
-def encode_link(wire: str, depth: int, tag: str | None = None, login: Login | None = None) -> Entry:
-    """Return the entry of a plain link, given in its wire form."""
-    wire, words = _with_login(wire, login)
-    name = canonical(wire)
-    host = host_key(wire)
-    data = _first_line(wire, host, depth)
-    plain = tag is None and words is None
-    if not plain:
-        data = f"{data}\n{_json(_marks(tag, words))}"
-    return Entry(wire, host, fingerprint(name), data, plain=plain)
+class Codec:
+    """Requests as entries and back, by the policies of one crawl.
 
-
-def encode_stored(
-    wire: str, extra: str | None, depth: int, tag: str | None = None, login: Login | None = None
-) -> Entry:
-    """Return the entry of a link that was stored with a page: its URL and its second line, if any.
-
-    Raises UndecodableEntry.
+    They are fixed when the crawl's frontier is made: another one would look for a URL where it is not.
     """
-    if extra is None:
-        return encode_link(wire, depth, tag, login)
-    host = host_key(wire)
-    data = f"{_first_line(wire, host, depth)}\n{extra}"
-    stored = decode(host, data.encode())
-    number = fingerprint(stored.canonical, stored.method, stored.body)
-    return Entry(wire, host, number, data, stored.priority, forced=bool(stored.extra.get("d")))
 
+    def __init__(self) -> None:
+        #: wire URL -> the form in which it is compared
+        self.canonical: Callable[[str], str] = canonical
+        #: wire URL -> the name of its queue
+        self.queue: Callable[[str], str] = host_key
 
-def encode_request(
-    request: Request,
-    spider: Spider,
-    *,
-    tag: str | None = None,
-    login: Login | None = None,
-    forced: bool = False,
-    head: bool = False,
-    drop_slot: str | None = None,
-) -> Entry:
-    """Return the entry of a request. Raises BadUrl or UnserialisableRequest.
+    @classmethod
+    def from_config(cls, config: Config) -> Self:  # noqa: ARG003
+        """Build it from the settings."""
+        return cls()
 
-    *drop_slot* is the download slot that Scrapy, not the spider, put into a copied meta.
-    """
-    wire, words = _with_login(normalise(request.url), login)
-    url = without_login(request.url)
-    try:
-        extra = _extra(request, spider, drop_slot)
-        if url != wire:
-            extra["w"] = url
-        extra |= _marks(tag, words)
-        second_line = f"\n{_json(extra)}" if extra else ""
-    except (ValueError, RecursionError) as exc:
-        raise UnserialisableRequest(
-            f"<{request.method} {wire[:160]}> cannot be kept in the frontier: {exc}"
-        ) from None
-    host = host_key(wire)
-    depth = request.meta.get("depth", 0)
-    data = _first_line(wire, host, depth if isinstance(depth, int) and depth > 0 else 0) + second_line
-    number = fingerprint(canonical(wire), request.method, request.body)
-    return Entry(wire, host, number, data, request.priority, forced, head)
+    def fixed(self) -> dict[str, str]:
+        """Return what a crawl keeps for good: setting -> value, as a short text."""
+        return {}
+
+    def fingerprint(self, wire: str, method: str = "GET", body: bytes = b"") -> int:
+        """Return the signed 64-bit number by which the seen filter knows a request for a wire URL."""
+        return fingerprint(self.canonical(wire), method, body)
+
+    def page_key(self, wire: str, method: str = "GET", body: bytes = b"") -> bytes:
+        """Return the 16 bytes under which the page of a wire URL is kept."""
+        return page_key(self.canonical(wire), method, body)
+
+    async def assign(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return entries with the queues that take a look-up to know; to be done before they are sent."""
+        return entries
+
+    def encode_link(self, wire: str, depth: int, tag: str | None = None, login: Login | None = None) -> Entry:
+        """Return the entry of a plain link, given in its wire form."""
+        wire, words = _with_login(wire, login)
+        host = self.queue(wire)
+        data = _first_line(wire, host, depth)
+        plain = tag is None and words is None
+        if not plain:
+            data = f"{data}\n{_json(_marks(tag, words))}"
+        return Entry(wire, host, fingerprint(self.canonical(wire)), data, plain=plain)
+
+    def encode_stored(
+        self,
+        wire: str,
+        extra: str | None,
+        depth: int,
+        tag: str | None = None,
+        login: Login | None = None,
+    ) -> Entry:
+        """Return the entry of a link that was stored with a page: its URL and its second line, if any.
+
+        Raises UndecodableEntry.
+        """
+        if extra is None:
+            return self.encode_link(wire, depth, tag, login)
+        host = self.queue(wire)
+        data = f"{_first_line(wire, host, depth)}\n{extra}"
+        stored = self.decode(host, data.encode())
+        number = fingerprint(stored.canonical, stored.method, stored.body)
+        return Entry(wire, host, number, data, stored.priority, forced=bool(stored.extra.get("d")))
+
+    def encode_request(
+        self,
+        request: Request,
+        spider: Spider,
+        *,
+        tag: str | None = None,
+        login: Login | None = None,
+        forced: bool = False,
+        head: bool = False,
+        drop_slot: str | None = None,
+    ) -> Entry:
+        """Return the entry of a request. Raises BadUrl or UnserialisableRequest.
+
+        *drop_slot* is the download slot that Scrapy, not the spider, put into a copied meta.
+        """
+        wire, words = _with_login(normalise(request.url), login)
+        url = without_login(request.url)
+        try:
+            extra = _extra(request, spider, drop_slot)
+            if url != wire:
+                extra["w"] = url
+            extra |= _marks(tag, words)
+            second_line = f"\n{_json(extra)}" if extra else ""
+        except (ValueError, RecursionError) as exc:
+            raise UnserialisableRequest(
+                f"<{request.method} {wire[:160]}> cannot be kept in the frontier: {exc}"
+            ) from None
+        host = self.queue(wire)
+        depth = request.meta.get("depth", 0)
+        data = _first_line(wire, host, depth if isinstance(depth, int) and depth > 0 else 0) + second_line
+        number = self.fingerprint(wire, request.method, request.body)
+        return Entry(wire, host, number, data, request.priority, forced, head)
+
+    def decode(self, host: str, data: bytes) -> Stored:
+        """Return what an entry of *host*'s queue says. Raises UndecodableEntry."""
+        try:
+            line, _, rest = data.decode().partition("\n")
+            extra = json.loads(rest) if rest else {}
+            wire, depth = _read_first_line(line, host)
+            url = str(extra.get("w", wire))
+            if normalise(url) != wire or self.queue(wire) != host:
+                raise ValueError("another URL or host")
+            tag = extra.get("t")
+            if not isinstance(tag, str | None) or not isinstance(extra.get("a"), str | None):
+                raise TypeError("no tag, or no login")
+            stored = Stored(
+                url=url, wire=wire, canonical=self.canonical(wire), depth=depth, tag=tag, extra=extra
+            )
+            _ = stored.body, stored.priority  # what cannot be read is found here, not later
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+            BadUrl,
+        ) as exc:
+            shown = without_login(data.partition(b"\n")[0].decode("utf-8", "replace"))[:80]
+            raise UndecodableEntry(f"queue entry {shown!r} of {host} cannot be read: {exc}") from None
+        return stored
 
 
 def _with_login(wire: str, inherited: Login | None) -> tuple[str, str | None]:
@@ -258,34 +323,6 @@ def _first_line(wire: str, host: str, depth: int) -> str:
     if place != host:
         return f"u{depth} {wire}"
     return f"{'s' if wire[4] == 's' else 'h'}{depth}{wire[wire.index('//') + 2 + len(place) :]}"
-
-
-def decode(host: str, data: bytes) -> Stored:
-    """Return what an entry of *host*'s queue says. Raises UndecodableEntry."""
-    try:
-        line, _, rest = data.decode().partition("\n")
-        extra = json.loads(rest) if rest else {}
-        wire, depth = _read_first_line(line, host)
-        url = str(extra.get("w", wire))
-        if normalise(url) != wire or host_key(wire) != host:
-            raise ValueError("another URL or host")
-        tag = extra.get("t")
-        if not isinstance(tag, str | None) or not isinstance(extra.get("a"), str | None):
-            raise TypeError("no tag, or no login")
-        stored = Stored(url=url, wire=wire, depth=depth, tag=tag, extra=extra)
-        _ = stored.body, stored.priority  # what cannot be read is found here, not later
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-        BadUrl,
-    ) as exc:
-        shown = without_login(data.partition(b"\n")[0].decode("utf-8", "replace"))[:80]
-        raise UndecodableEntry(f"queue entry {shown!r} of {host} cannot be read: {exc}") from None
-    return stored
 
 
 def _read_first_line(line: str, host: str) -> tuple[str, int]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.codec import Codec, Entry
     from crawlproj.frontier.frontier import Frontier
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Feed:
         reader.count_size = lambda key: 0  # noqa: ARG005
         return cls(reader, str(key))
 
-    async def move(self, frontier: Frontier, encode: Callable[[Request], Entry | None]) -> int:
+    async def move(self, frontier: Frontier, codec: Codec, encode: Callable[[Request], Entry | None]) -> int:
         """Move some entries into the frontier; bad ones are reported and dropped. Returns how many left."""
         if frontier.figures.stop or frontier.figures.closed:
             return 0  # this run would not crawl them; the next one will
@@ -60,7 +60,7 @@ class Feed:
         with suppress(Refused):  # another worker has just sealed it
             for raw in await frontier.peek(self.key, BATCH):
                 entries, fault = self._entries(raw, encode)
-                if await frontier.take_from(self.key, raw, entries):
+                if await frontier.take_from(self.key, raw, await codec.assign(entries)):
                     moved += 1
                     if fault is not None:
                         shown = without_login(raw.decode("utf-8", "backslashreplace"))[:80]

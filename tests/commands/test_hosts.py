@@ -5,7 +5,7 @@ from scrapy.settings import Settings
 
 from crawlproj import connections
 from crawlproj.config import Config
-from crawlproj.frontier.codec import encode_link
+from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.scripts import Scripts
 
@@ -34,7 +34,7 @@ async def frontier(redis_url, add_crawl):
     settings.setmodule("crawlproj.settings")
     await frontier.create(Config.from_settings(settings))
     urls = ["http://b.test/1", *(f"http://a.test/{n}" for n in range(3)), "http://c.test/1"]
-    await frontier.schedule([encode_link(url, 0) for url in urls])
+    await frontier.schedule([Codec().encode_link(url, 0) for url in urls])
     await frontier.set_host("c.test", interval_ms=12_000, blocked=True)
     await frontier.next("w", 1, 60)
     yield frontier

@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 
 from crawlproj import connections
 from crawlproj.config import Config
-from crawlproj.frontier.codec import encode_link
+from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.scripts import Scripts
 from crawlproj.worker import Worker
@@ -36,7 +36,7 @@ async def worker(redis_url, settings):
     scripts = Scripts(redis, "test")
     frontier = Frontier(redis, scripts, "f")
     await frontier.create(Config.from_settings(settings))
-    await frontier.schedule([encode_link(f"http://{host}.test/", 0) for host in "ab"])
+    await frontier.schedule([Codec().encode_link(f"http://{host}.test/", 0) for host in "ab"])
     tally = Counter({"fetch:done": 5, "fetch:failed": 3, "schedule:retry": 2, "schedule:failed": 1})
     yield SimpleNamespace(
         redis=redis, frontier=frontier, tally=tally, crawl=SimpleNamespace(name="news"), is_open=True

@@ -22,10 +22,12 @@ from scrapy.settings import Settings
 import crawlproj.settings
 from crawlproj.config import Config
 from crawlproj.connections import open_redis
-from crawlproj.frontier.codec import Entry, decode, encode_link
+from crawlproj.frontier.codec import Codec, Entry
 from crawlproj.frontier.frontier import Frontier, Grant, Outcome
 from crawlproj.scripts import Scripts
 from tests.redis_server import OwnRedis
+
+CODEC = Codec()
 
 
 def config(**knobs: Any) -> Config:
@@ -39,7 +41,7 @@ def config(**knobs: Any) -> Config:
 
 def link(url: str, **changed: Any) -> Entry:
     """Return the entry of a link; a URL without a scheme is a host and a path."""
-    return replace(encode_link(url if "://" in url else f"http://{url}", 1), **changed)
+    return replace(CODEC.encode_link(url if "://" in url else f"http://{url}", 1), **changed)
 
 
 def links(host: str, n: int, start: int = 0) -> list[Entry]:
@@ -49,7 +51,7 @@ def links(host: str, n: int, start: int = 0) -> list[Entry]:
 
 def name_of(grant: Grant) -> str:
     """Return host and path of what was leased."""
-    return decode(grant.host, grant.entry).wire.removeprefix("http://")
+    return CODEC.decode(grant.host, grant.entry).wire.removeprefix("http://")
 
 
 class Fleet:

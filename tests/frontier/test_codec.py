@@ -19,14 +19,11 @@ from scrapy.http import JsonRequest, XmlRpcRequest
 
 from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
 from crawlproj.frontier.canonical import normalise
-from crawlproj.frontier.codec import (
-    FETCH_META,
-    decode,
-    encode_link,
-    encode_request,
-    encode_stored,
-    to_request,
-)
+from crawlproj.frontier.codec import FETCH_META, Codec, to_request
+
+CODEC = Codec()
+decode, encode_link = CODEC.decode, CODEC.encode_link
+encode_request, encode_stored = CODEC.encode_request, CODEC.encode_stored
 
 
 class Shop(Spider):

@@ -13,7 +13,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_redis.spiders import RedisSpider
 
 from crawlproj.exceptions import BadUrl
-from crawlproj.frontier.codec import encode_request
+from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.feed import BATCH, Feed
 from tests.frontier.conftest import crawl, lease, name_of
 
@@ -28,6 +28,7 @@ class Shop(RedisSpider):
 
 
 KEY = Shop.redis_key
+CODEC = Codec()
 
 
 def made(url, cls=Shop):
@@ -45,7 +46,7 @@ def feed(redis_url):
 def encode(request):
     """Do what the scheduler does."""
     try:
-        return encode_request(request, Shop(), forced=request.dont_filter)
+        return CODEC.encode_request(request, Shop(), forced=request.dont_filter)
     except BadUrl:
         return None
 
@@ -62,7 +63,7 @@ async def push(fleet, kind, *entries):
 
 async def move_all(feed, frontier):
     moved = 0
-    while more := await feed.move(frontier, encode):
+    while more := await feed.move(frontier, CODEC, encode):
         moved += more
     return moved
 
@@ -90,7 +91,7 @@ async def test_an_entry_may_say_how(fleet, frontier, feed):
 
 async def test_there_is_no_key(frontier, feed):
     """Nothing moves, and nothing is wrong."""
-    assert await feed.move(frontier, encode) == 0
+    assert await feed.move(frontier, CODEC, encode) == 0
 
 
 async def test_bad_entries_cost_nobody_else(fleet, frontier, feed, caplog):
@@ -149,9 +150,9 @@ async def test_a_run_that_is_over_leaves_them(fleet, frontier, feed):
     """What it would not crawl stays for the next one."""
     await push(fleet, "list", "http://a.test/")
     await frontier.stop("enough")
-    assert await feed.move(frontier, encode) == 0
+    assert await feed.move(frontier, CODEC, encode) == 0
     assert await frontier.seal()
-    assert await feed.move(frontier, encode) == 0
+    assert await feed.move(frontier, CODEC, encode) == 0
     assert await fleet.redis.llen(KEY) == 1
 
 
@@ -160,7 +161,7 @@ async def test_another_worker_has_sealed_the_run(fleet, feed):
     frontier, other = await fleet(), await fleet()
     await push(fleet, "list", "http://a.test/")
     assert await other.seal()
-    assert await feed.move(frontier, encode) == 0
+    assert await feed.move(frontier, CODEC, encode) == 0
     assert frontier.figures.closed
     assert await fleet.redis.llen(KEY) == 1
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import zstandard
 
-from crawlproj.frontier.codec import Entry, encode_link
+from crawlproj.frontier.codec import Codec, Entry
 from crawlproj.items import FetchStatus, ScheduleStatus
 from crawlproj.pages import record, rows
 from crawlproj.pages.record import Packer
@@ -35,8 +35,8 @@ def test_cells_fit_the_columns():
 def test_recovery_log_keeps_what_a_link_needs():
     """A plain link is its URL; one that is more than that keeps the rest of its queue entry."""
     entries = [
-        encode_link("https://a.example/1", 2),
-        encode_link("https://b.example/2?x=\u00e9", 2, "tag"),
+        Codec().encode_link("https://a.example/1", 2),
+        Codec().encode_link("https://b.example/2?x=\u00e9", 2, "tag"),
         Entry("https://a.example/3", "a.example", 3, 's2/3\n{"M":"POST"}'),
     ]
     packed = zstandard.compress(record.recovery_log(entries))
