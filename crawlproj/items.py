@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
 
@@ -126,6 +126,7 @@ class PageObject:
     #: links that are in the frontier already: URLs, or entries; kept with the page all the same
     known_links: tuple[Any, ...] = ()
     items: tuple[Any, ...] = ()  #: what the spider yielded besides, committed with the page
+    extra: Mapping[str, Any] = field(default_factory=dict)  #: of its queue entry: what a URL does not say
     # --- from here on: the verdict ---
     fetch_status: FetchStatus | None = None
     schedule_status: ScheduleStatus | None = None

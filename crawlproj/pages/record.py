@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -42,6 +43,8 @@ COLUMNS = (
     ("redirect_to", "text"),
     ("health_signal", "jsonb"),
     ("items", "int4"),
+    ("page_outlinks", "bytea"),
+    ("request", "text"),
     ("object_id", "bytea"),
     ("content_status", "text"),
     ("body_hash", "bytea"),
@@ -81,26 +84,42 @@ class Row:
 
 
 class Packer:
-    """Turns pages into rows; one per thread, because it reuses its compressor."""
+    """Turns pages into rows; one per thread, because it reuses its compressor.
 
-    def __init__(self, crawl_name: str) -> None:
+    Without *keeps_links* what refills a lost frontier is left out.
+    """
+
+    def __init__(self, crawl_name: str, *, keeps_links: bool = True) -> None:
+        self._keeps_links = keeps_links
         self._prefix = utf8(crawl_name) + b"\0"
         self._compress = zstandard.ZstdCompressor(level=_LEVEL).compress
 
     def row(self, page: PageObject) -> Row:
         """Return the row of *page*. What it raises says that the page is made of impossible values."""
         object_id, cells, body = self._object(page) if page.stores else (None, _NO_OBJECT, None)
-        cells = _state(page) + cells
+        cells = _state(page) + self._recovery(page) + cells
         items = tuple(_item(page.key, n, item) for n, item in enumerate(page.items))
         size = sum(map(len, cells)) + (len(body.data) if body else 0) + sum(len(item[2]) for item in items)
         return Row(key=page.key, cells=cells, body=body, items=items, object_id=object_id, size=size)
+
+    def _recovery(self, page: PageObject) -> tuple[bytes, bytes]:
+        """Pack what a lost frontier needs of a page besides its row and its object."""
+        if not self._keeps_links:
+            return NULL, NULL
+        # After a 304 they are those of the content that stands.
+        own = not page.stores and page.fetch_status is not FetchStatus.NOT_MODIFIED
+        return self._links(page) if own else NULL, _request(page)
+
+    def _links(self, page: PageObject) -> bytes:
+        if not self._keeps_links or not (page.outlinks or page.known_links):
+            return NULL
+        return bytea(self._compress(recovery_log(page.outlinks, page.known_links)))
 
     def _object(self, page: PageObject) -> tuple[bytes, tuple[bytes, ...], Body]:
         name = body_hash(page.body)
         object_id = blake2b(self._prefix + page.key + name, digest_size=16).digest()
         words = page.text
         main = None if words is None else words.main
-        links = recovery_log(page.outlinks, page.known_links)
         cells = (
             bytea(object_id),
             _word(page.fetch_status),
@@ -116,7 +135,7 @@ class Packer:
             text(_validator(page, "etag")),
             text(_validator(page, "last-modified")),
             NULL if main is None else bytea(self._compress(utf8(main))),
-            bytea(self._compress(links)) if links else NULL,
+            self._links(page),
         )
         return object_id, cells, Body(hash=name, size=len(page.body), data=self._compress(page.body))
 
@@ -184,6 +203,18 @@ def _state(page: PageObject) -> tuple[bytes, ...]:
         jsonb(None if page.health_signal is None else page.health_signal.as_dict()),
         int4(len(page.items)) if replaces_items else NULL,
     )
+
+
+def _request(page: PageObject) -> bytes:
+    """Pack the second line of the queue entry, where the URL alone does not lead back to the request."""
+    extra = page.extra
+    if not extra or not (_waits(page) or "M" in extra or "b" in extra):
+        return NULL
+    return text(json.dumps(extra, separators=(",", ":")))
+
+
+def _waits(page: PageObject) -> bool:
+    return page.schedule_status is ScheduleStatus.RETRY or (page.schedule_status is None and not page.final)
 
 
 def _item(key: bytes, n: int, item: object) -> tuple[bytes, ...]:

@@ -86,13 +86,14 @@ class PageStore:
         crawl: CrawlLike,
         worker: str,
         under_way: Callable[[], int] = lambda: 0,
+        keeps_links: bool = True,
     ) -> None:
         self._database = database
         self._bodies = bodies
-        self._crawl = crawl
         self._coming = under_way
         self._constants = {"crawl_name": crawl.name, "crawl_id": crawl.id, "worker": worker}
-        self._packer = Packer(crawl.name)
+        self._new_packer = partial(Packer, crawl.name, keeps_links=keeps_links)
+        self._packer = self._new_packer()
         self._waiting: deque[_Waiting] = deque()
         self._under_way: list[_Waiting] = []
         self._wake = asyncio.Event()
@@ -145,7 +146,7 @@ class PageStore:
             return self._packer.row(page)
         self._packing += 1
         try:
-            return await asyncio.to_thread(Packer(self._crawl.name).row, page)
+            return await asyncio.to_thread(self._new_packer().row, page)
         finally:
             self._packing -= 1
             self._wake.set()

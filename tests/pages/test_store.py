@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
@@ -50,8 +51,8 @@ async def stores(databases: Callable[[], Database]) -> AsyncIterator[Stores]:
     """Yield a function that starts one more store, as one more worker has it."""
     async with AsyncExitStack() as stack:
 
-        def another(run: Run = Run(), worker: str = "w1", bodies: Any = None) -> PageStore:  # noqa: B008
-            store = PageStore(databases(), bodies or DatabaseBodies(), crawl=run, worker=worker)
+        def another(run: Run = Run(), worker: str = "w1", bodies: Any = None, **more: Any) -> PageStore:  # noqa: B008
+            store = PageStore(databases(), bodies or DatabaseBodies(), crawl=run, worker=worker, **more)
             store.start()
             stack.push_async_callback(store.close)
             return store
@@ -204,6 +205,60 @@ async def test_validators_come_back_byte_for_byte(store, sql, value, stored):
     """A validator is kept exactly or not at all: a changed one would never match."""
     await store.put(done(headers=(("etag", value), ("LAST-MODIFIED", value))))
     assert rows(sql, "SELECT etag, last_modified FROM page") == [(stored, stored)]
+
+
+def links_of(sql: Connection) -> list[str]:
+    (packed,) = rows(sql, "SELECT outlinks FROM page")
+    return [] if packed is None else zstandard.decompress(packed).decode().split("\n")
+
+
+async def test_links_of_a_page_without_an_object_are_kept_with_its_row(store, sql):
+    """What an errback or the callback of an error page found can refill a lost frontier, too."""
+    entry = Link("https://a.example/b", data='h1/b\n{"c":"parse_b"}')
+    await store.put(failed(outlinks=(entry,), known_links=("https://a.example/c",)))
+    assert links_of(sql) == ['https://a.example/b\t{"c":"parse_b"}', "https://a.example/c"]
+
+
+async def test_links_of_an_earlier_fetch_stay_within_the_run(stores, sql):
+    """A page that comes again without links does not lose what was found before; the next run begins anew."""
+    await stores().put(failed(outlinks=(Link("https://a.example/b"),)))
+    await stores().put(done(after=1))
+    assert links_of(sql) == ["https://a.example/b"]
+    await stores(Run(id=2)).put(done(after=2))
+    assert links_of(sql) == []
+
+
+async def test_links_are_kept_once(store, sql):
+    """Those of a stored answer are in its object, those after a 304 in the content that stands."""
+    await store.put(done(outlinks=(Link("https://a.example/b"),)))
+    assert links_of(sql) == []
+    await store.put(not_modified(after=1, outlinks=(Link("https://a.example/b"),)))
+    assert links_of(sql) == []
+
+
+async def test_without_a_recovery_log_no_links_are_kept(stores, sql):
+    """FRONTIER_RECOVERY_LOG off: neither with the object, nor with the row, nor the request itself."""
+    store = stores(keeps_links=False)
+    await store.put(done(outlinks=(Link("https://a.example/b"),)))
+    await store.put(retry("https://a.example/2", outlinks=(Link("https://a.example/b"),), extra={"c": "x"}))
+    assert rows(sql, "SELECT outlinks FROM page_object") == [None]
+    assert rows(sql, "SELECT outlinks, request FROM page") == [(None, None)] * 2
+
+
+async def test_a_request_that_waits_is_kept(store, sql):
+    """What the URL does not say of a request is there as long as it waits for another attempt."""
+    extra = {"c": "parse_b", "m": {"page": 2}, "b": {"$b": "AA=="}, "M": "POST"}
+    await store.put(retry(extra=extra))
+    (kept,) = rows(sql, "SELECT request FROM page")
+    assert json.loads(kept) == extra
+    await store.put(done(after=1, extra={"c": "parse_b"}))
+    assert rows(sql, "SELECT request FROM page") == [None]
+
+
+async def test_a_request_with_a_method_or_a_body_is_kept(store, sql):
+    """Its key in the seen filter cannot be told from its URL."""
+    await store.put(done(extra={"M": "POST"}))
+    assert rows(sql, "SELECT request FROM page") == ['{"M":"POST"}']
 
 
 async def test_retry_is_logged_and_not_final(store, sql):

@@ -7,6 +7,7 @@
 -- All others are arrays, one element per page, but item_*: one per item.
 -- fetched_at: null when nothing was fetched.  content_status: done or empty, null without an object.
 -- body: null when another store keeps it.  items: how many the page has now, null to leave them alone.
+-- page_outlinks: links of a page without an object.  request: see schema/0002_recovery.sql.
 WITH input AS MATERIALIZED (
     SELECT * FROM unnest(
         %(url_key)b::bytea[], %(url)b::text[], %(canonical_url)b::text[], %(host)b::text[],
@@ -15,7 +16,7 @@ WITH input AS MATERIALIZED (
         %(http_status)b::int4[], %(reason)b::text[], %(detail)b::text[], %(attempts)b::int4[],
         %(reported_at)b::timestamptz[], %(fetched_at)b::timestamptz[],
         %(duration_ms)b::int4[], %(bytes)b::int8[], %(redirect_to)b::text[], %(health_signal)b::jsonb[],
-        %(items)b::int4[],
+        %(items)b::int4[], %(page_outlinks)b::bytea[], %(request)b::text[],
         %(object_id)b::bytea[], %(content_status)b::text[], %(body_hash)b::bytea[], %(body_size)b::int8[],
         %(content_type)b::text[], %(encoding)b::text[], %(title)b::text[], %(language)b::text[],
         %(text_length)b::int4[], %(raw_text_length)b::int4[], %(headers)b::jsonb[],
@@ -28,7 +29,7 @@ WITH input AS MATERIALIZED (
         http_status, reason, detail, attempts,
         reported_at, fetched_at,
         duration_ms, bytes, redirect_to, health_signal,
-        items,
+        items, page_outlinks, request,
         object_id, content_status, body_hash, body_size,
         content_type, encoding, title, language,
         text_length, raw_text_length, headers,
@@ -86,10 +87,11 @@ WITH input AS MATERIALIZED (
 INSERT INTO page AS p (
     crawl_name, url_key, crawl_id, first_crawl_id, url, canonical_url, host, depth, source_tag,
     fetch_status, schedule_status, http_status, reason, detail, attempts, reported_at, fetched_at,
-    health_signal, object_id, content_id, content_status, etag, last_modified, redirect_to)
+    health_signal, object_id, content_id, content_status, etag, last_modified, redirect_to, outlinks, request)
 SELECT %(crawl_name)b::text, url_key, %(crawl_id)b::int8, %(crawl_id)b::int8, url, canonical_url, host,
        depth, source_tag, page_status, schedule_status, http_status, reason, detail, attempts, reported_at,
-       fetched_at, health_signal, object_id, object_id, content_status, etag, last_modified, redirect_to
+       fetched_at, health_signal, object_id, object_id, content_status, etag, last_modified, redirect_to,
+       page_outlinks, request
 FROM input ORDER BY url_key
 ON CONFLICT (crawl_name, url_key) DO UPDATE SET
     crawl_id = EXCLUDED.crawl_id, url = EXCLUDED.url, canonical_url = EXCLUDED.canonical_url,
@@ -98,7 +100,8 @@ ON CONFLICT (crawl_name, url_key) DO UPDATE SET
     http_status = EXCLUDED.http_status, reason = EXCLUDED.reason, detail = EXCLUDED.detail,
     attempts = EXCLUDED.attempts, reported_at = EXCLUDED.reported_at, fetched_at = EXCLUDED.fetched_at,
     health_signal = EXCLUDED.health_signal, redirect_to = EXCLUDED.redirect_to,
-    object_id = EXCLUDED.object_id,
+    object_id = EXCLUDED.object_id, request = EXCLUDED.request,
+    outlinks = coalesce(EXCLUDED.outlinks, CASE WHEN p.crawl_id = EXCLUDED.crawl_id THEN p.outlinks END),
     (content_id, content_status, etag, last_modified) = (
         SELECT CASE WHEN moves THEN EXCLUDED.content_id ELSE p.content_id END,
                CASE WHEN moves THEN EXCLUDED.content_status ELSE p.content_status END,
