@@ -8,12 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from scrapy.settings import SETTINGS_PRIORITIES
+
 from crawlproj.exceptions import BadSetting
+from crawlproj.knobs import KNOBS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.settings import BaseSettings
 
+    from crawlproj.knobs import Value
+
 RENDER_MODES = ("off",)  # a mode that would be taken and not obeyed is worse than none
+SEEN_FILTERS = ("exact", "bloom")
+DELAY_PRESETS: Mapping[str, Mapping[str, Value]] = {  # what a delay is that is not set
+    "none": {"delay_factor": 0, "min_delay_ms": 0, "max_delay_ms": 30_000},
+    "heritrix": {"delay_factor": 5, "min_delay_ms": 3_000, "max_delay_ms": 30_000},
+}
+MOST_IN_BLOOM = 10**10  #: 42 GB of bits
+MOST_PARTITIONS = 1024  #: every worker asks every one of them
 MOST_SHARDS = 2**20  #: enough for half a billion URLs; Redis looks at each when a run is dropped
 
 
@@ -28,25 +42,19 @@ class Config:
     crawl_join: bool
     worker_id: str
     max_time_seconds: float
-    max_target: int
     max_result: int
-    min_interval_ms: int
-    host_max_in_flight: int
     max_concurrent_count: int
     robots_cache_seconds: int
     robots_retry_seconds: int
-    crawl_delay_max_seconds: int
-    max_attempts: int
     lease_seconds: float
+    knobs: Mapping[str, Value]  #: of a new frontier, by the names in crawlproj/knobs.py
+    turned: frozenset[str]  #: of these, those that were given on the command line
+    seen_filter: str
     seen_shards: int
-    session_balance: int
-    error_penalty: int
-    total_budget: int
-    ready_backlog: int
-    retry_delay_ms: int
-    retry_delay_max_ms: int
-    max_kills: int
-    max_outlinks: int
+    bloom_capacity: int
+    bloom_error: float
+    partitions: int
+    recovery_log: bool
     seen_cache: int
     gc_threshold: int
     body_store: str | None
@@ -63,30 +71,54 @@ class Config:
             crawl_join=_boolean(settings, "CRAWL_JOIN"),
             worker_id=_name(settings, "WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}",
             max_time_seconds=_number(settings, "MAX_TIME_SECONDS"),
-            max_target=_integer(settings, "MAX_TARGET"),
             max_result=_integer(settings, "MAX_RESULT"),
-            min_interval_ms=_integer(settings, "MIN_INTERVAL_MS"),
-            host_max_in_flight=_integer(settings, "HOST_MAX_IN_FLIGHT", least=1),
             max_concurrent_count=_integer(settings, "MAX_CONCURRENT_COUNT", least=1),
             robots_cache_seconds=_integer(settings, "ROBOTS_CACHE_SECONDS", least=1),
             robots_retry_seconds=_integer(settings, "ROBOTS_RETRY_SECONDS", least=1),
-            crawl_delay_max_seconds=_integer(settings, "CRAWL_DELAY_MAX_SECONDS"),
-            max_attempts=_integer(settings, "MAX_ATTEMPTS", least=1),
             lease_seconds=_number(settings, "LEASE_SECONDS", least=1),
+            knobs=_knobs(settings),
+            turned=_turned(settings),
+            seen_filter=_one_of(settings, "FRONTIER_SEEN_FILTER", SEEN_FILTERS),
+            bloom_capacity=_integer(settings, "FRONTIER_BLOOM_CAPACITY", least=1, most=MOST_IN_BLOOM),
+            bloom_error=_bloom_error(settings),
+            partitions=_integer(settings, "FRONTIER_PARTITIONS", least=1, most=MOST_PARTITIONS),
             seen_shards=_integer(settings, "FRONTIER_SEEN_SHARDS", least=1, most=MOST_SHARDS),
-            session_balance=_integer(settings, "FRONTIER_SESSION_BALANCE"),
-            error_penalty=_integer(settings, "FRONTIER_ERROR_PENALTY"),
-            total_budget=_integer(settings, "FRONTIER_TOTAL_BUDGET", least=-1),
-            ready_backlog=_integer(settings, "FRONTIER_READY_BACKLOG", least=1),
-            retry_delay_ms=_integer(settings, "FRONTIER_RETRY_DELAY_MS"),
-            retry_delay_max_ms=_integer(settings, "FRONTIER_RETRY_DELAY_MAX_MS"),
-            max_kills=_integer(settings, "FRONTIER_MAX_KILLS", least=1),
-            max_outlinks=_integer(settings, "FRONTIER_MAX_OUTLINKS"),
+            recovery_log=_boolean(settings, "FRONTIER_RECOVERY_LOG"),
             seen_cache=_integer(settings, "FRONTIER_SEEN_CACHE"),
             gc_threshold=_integer(settings, "GC_THRESHOLD"),
             body_store=_unset(settings, "BODY_STORE", "bodies are kept in the database"),
             render_mode=_one_of(settings, "RENDER_MODE", RENDER_MODES),
         )
+
+    @property
+    def min_interval_ms(self) -> int:
+        """Return the interval of hosts that have none of their own, in ms."""
+        return int(self.knobs["interval_ms"])
+
+    @property
+    def host_max_in_flight(self) -> int:
+        """Return how many requests may be under way on one host."""
+        return int(self.knobs["in_flight"])
+
+    @property
+    def max_attempts(self) -> int:
+        """Return how often one URL may be fetched."""
+        return int(self.knobs["max_attempts"])
+
+    @property
+    def max_outlinks(self) -> int:
+        """Return how many links are taken from one page."""
+        return int(self.knobs["max_outlinks"])
+
+    @property
+    def max_target(self) -> int:
+        """Return how many URLs may be started; 0: any number."""
+        return int(self.knobs["max_target"])
+
+    @property
+    def crawl_delay_max_seconds(self) -> int:
+        """Return to what a crawl-delay is cut."""
+        return int(self.knobs["crawl_delay_max_ms"]) // 1000
 
 
 def home(settings: BaseSettings) -> Path:
@@ -97,6 +129,39 @@ def home(settings: BaseSettings) -> Path:
 
     cfg = closest_scrapy_cfg()
     return (Path(cfg).parent if cfg else Path.cwd()).absolute() / ".crawlproj"
+
+
+def _knobs(settings: BaseSettings) -> Mapping[str, Value]:
+    preset = DELAY_PRESETS[_one_of(settings, "FRONTIER_DELAY_PRESET", tuple(DELAY_PRESETS))]
+    found: dict[str, Value] = {}
+    for knob in KNOBS.values():
+        value = settings.get(knob.setting)
+        if value is None and knob.name in preset:
+            found[knob.name] = preset[knob.name]
+            continue
+        try:
+            # What is unset counts as 0, as it always has for limits.
+            found[knob.name] = knob.parse(0 if value is None or value == "" else value) * knob.scale
+        except ValueError as exc:
+            raise BadSetting(knob.setting, value, str(exc)) from None
+    return found
+
+
+def _turned(settings: BaseSettings) -> frozenset[str]:
+    typed = SETTINGS_PRIORITIES["cmdline"]
+    preset = (settings.getpriority("FRONTIER_DELAY_PRESET") or 0) >= typed
+    return frozenset(
+        knob.name
+        for knob in KNOBS.values()
+        if (settings.getpriority(knob.setting) or 0) >= typed or (preset and knob.name in DELAY_PRESETS["none"])
+    )
+
+
+def _bloom_error(settings: BaseSettings) -> float:
+    rate = _number(settings, "FRONTIER_BLOOM_ERROR")
+    if not 1e-9 <= rate <= 0.1:  # noqa: PLR2004
+        raise BadSetting("FRONTIER_BLOOM_ERROR", rate, "a number from 1e-9 to 0.1")
+    return rate
 
 
 def _number(settings: BaseSettings, name: str, *, least: float = 0) -> float:

@@ -45,15 +45,36 @@ CRAWL_DELAY_MAX_SECONDS = 300  # a longer crawl-delay is cut to this, as Heritri
 
 MAX_ATTEMPTS = 5  # Heritrix tries 30 times; a crawl that ends the same day wants fewer
 LEASE_SECONDS = 60  # a dead worker holds a URL no longer
+FRONTIER_SEEN_FILTER = (
+    "exact"  # or bloom: half the memory, and it takes a new URL for a seen one now and then
+)
 FRONTIER_SEEN_SHARDS = 16_384  # fixed at creation; 512 fingerprints each stay compact: 8 million
+FRONTIER_BLOOM_CAPACITY = 10_000_000  # URLs at which a Bloom filter reaches its error rate; fixed, too
+FRONTIER_BLOOM_ERROR = 1e-7  # 34 bits a URL
+FRONTIER_PARTITIONS = 1  # parts with a hash tag each, for a Redis Cluster; fixed, too
 FRONTIER_SESSION_BALANCE = 3000  # cost a host may spend before another host has its turn
 FRONTIER_ERROR_PENALTY = 100  # cost added by a final failure
 FRONTIER_TOTAL_BUDGET = -1  # cost after which a host retires; negative is unlimited
+FRONTIER_COST_POLICY = "unit"  # zero, unit, wag or anti-calendar
+FRONTIER_PRECEDENCE = 1  # of a host that has none of its own; lower is sooner
+FRONTIER_PRECEDENCE_FLOOR = 255  # hosts at it or above are never activated, as in Heritrix
+FRONTIER_HOLD_QUEUES = True  # False: no host waits inactive, all of them take turns
+FRONTIER_SNOOZE_DEACTIVATE_MS = 300_000  # a host that waits longer goes behind those that could go on
+FRONTIER_DELAY_PRESET = "none"  # or heritrix: factor 5, 3 to 30 seconds, from the end of a fetch
+FRONTIER_DELAY_FACTOR = None  # unset: that of the preset
+FRONTIER_MIN_DELAY_MS = None
+FRONTIER_MAX_DELAY_MS = None
+FRONTIER_HOST_BANDWIDTH_KB = 0  # a second; 0 is no cap
+FRONTIER_TOTAL_BANDWIDTH_KB = 0
+FRONTIER_PAUSE_AT_START = False  # True: nothing is fetched before `scrapy resume`
+FRONTIER_PAUSE_AT_FINISH = False  # True: with nothing left to do it waits for more, until `scrapy resume`
 FRONTIER_READY_BACKLOG = 50  # hosts kept ready; the others wait inactive
 FRONTIER_RETRY_DELAY_MS = 5_000  # first step of the exponential delay
 FRONTIER_RETRY_DELAY_MAX_MS = 900_000  # its cap, also for Retry-After
 FRONTIER_MAX_KILLS = 10  # a URL leased to this many workers that died goes to the dead letters
 FRONTIER_MAX_OUTLINKS = 6000  # per page, as in Heritrix
+FRONTIER_EMBED_HOPS = 1  # embeds so many hops from a page go before its links
+FRONTIER_RECOVERY_LOG = True  # links are kept with their pages; `scrapy rebuild` needs them
 FRONTIER_SEEN_CACHE = 200_000  # fingerprints a worker remembers, to spare Redis known links
 
 GC_THRESHOLD = 50_000  # objects between two collections; Python's 700 cost a sixth of a crawl. 0 leaves it

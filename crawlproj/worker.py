@@ -116,7 +116,7 @@ class Worker:
             spider=spider_name,
             worker=self.id,
             lease_seconds=self.config.lease_seconds,
-            config={"arguments": arguments},
+            config={"arguments": arguments, "recovery_log": self.config.recovery_log},
             join_only=self.config.crawl_join,
         )
         try:
@@ -138,6 +138,7 @@ class Worker:
             crawl=self.crawl,
             worker=self.id,
             under_way=lambda: len(self.visits),
+            keeps_links=self.crawl.config.get("recovery_log", True),  # as the run began
         )
         self.store.start()
 

@@ -312,6 +312,7 @@ class PageMiddleware:
             lease=visit.lease,
             depth=entry.depth,
             source_tag=entry.tag,
+            extra=entry.extra,
             fetched_at=datetime.now(UTC),
             duration_ms=round((ended - visit.started) * 1000) if visit.started else None,
             sent_validators=visit.sent_validators,

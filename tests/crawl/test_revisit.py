@@ -45,3 +45,15 @@ def test_an_empty_page_is_asked_for_whole(site: Site, crawl: Crawl) -> None:
         result = crawl("site", {"CRAWL_NAME": "empty"}, seeds=site.url + "/")
         assert result.page("/")["fetch_status"] == "empty"
     assert ["If-None-Match" in hit.headers for hit in site.requests if hit.path == "/"] == [False, False]
+
+
+def test_without_a_recovery_log_every_page_is_asked_for_whole(site: Site, crawl: Crawl) -> None:
+    """A run that kept no links is revisited without validators: a 304 would end the crawl at its seeds."""
+    for path, links in {"/": ["/a"], "/a": ["/b"], "/b": []}.items():
+        site.add(path, linking(*links), headers={"ETag": '"1"'})
+    settings = {"CRAWL_NAME": "forgetful", "FRONTIER_RECOVERY_LOG": "false"}
+    for run in (1, 2):
+        result = crawl("site", settings, seeds=site.url + "/")
+        assert (result.returncode, result.status["run"]) == (0, run), result.stderr
+        assert result.status["counts"]["fetch_status"]["done"] == 3
+    assert not any("If-None-Match" in hit.headers for hit in site.requests)
