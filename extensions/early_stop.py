@@ -98,6 +98,7 @@ class EarlyStopExtension:
             await asyncio.sleep(LOOK_SECONDS)
             self.check()
             figures = self._worker.frontier.figures
-            if figures.stop and figures.leased == 0 and not self._worker.visits:
+            drained = figures.leased == 0 and not self._worker.visits
+            if figures.stop and drained and not figures.paused:
                 self._worker.close_spider("stopped_early")
                 return

@@ -74,6 +74,7 @@ class LifecycleExtension:
         }
         try:
             await self._worker.open(spider.name, arguments)
+            await self._obey((await lifecycle.read(self._worker.database, self._worker.crawl)).status)
             await self._send(crawl_setup)
         except CrawlError as exc:
             logger.error("%s", exc)
@@ -140,14 +141,26 @@ class LifecycleExtension:
         worker = self._worker
         while True:
             await asyncio.sleep(worker.config.lease_seconds / 3)
-            if await lifecycle.renew(
+            status = await lifecycle.renew(
                 worker.database, worker.crawl, worker.id, lease_seconds=worker.config.lease_seconds
-            ):
+            )
+            if status is not None:
+                await self._obey(status)
                 await lifecycle.reclaim(worker.database)
             elif not await self._rejoin():
-                logger.warning("Crawl %s is paused or over; this worker stops", worker.crawl.name)
+                logger.warning("Crawl %s is over, or paused by now; this worker stops", worker.crawl.name)
                 worker.close_spider("lease_lost")
                 return
+
+    async def _obey(self, status: CrawlStatus) -> None:
+        """Pause the frontier of a paused run, should whoever paused it not have come that far."""
+        frontier = self._worker.frontier
+        if status is not CrawlStatus.PAUSED or (await frontier.refresh()).paused:
+            return
+        await frontier.pause()
+        # It may have been resumed between the two looks, and nobody would do it again.
+        if (await lifecycle.read(self._worker.database, self._worker.crawl)).status is not CrawlStatus.PAUSED:
+            await frontier.resume()
 
     async def _rejoin(self) -> bool:
         """Claim the run again, if all that happened is that a renewal came too late."""

@@ -1,7 +1,8 @@
 """What people do to a crawl: create a run, pause it, let it go on, end it.
 
-Each is one conditional step in PostgreSQL; workers learn of it at their next renewal at the latest.
-What the frontier has to do about it is the caller's.
+Each is one conditional step in PostgreSQL. What the frontier has to do about it is the caller's, and comes
+after it: a worker looks at the row once its frontier is made, so that one of the two is seen by it. Whoever
+misses both learns of it at the next renewal.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def pause(connection: Connection[Any], crawl_id: int) -> None:
 
 
 def resume(connection: Connection[Any], crawl_id: int) -> None:
-    """Let a paused run go on; it is due at once. Raises Refused when it is sealed; twice is once."""
+    """Let a paused run go on, with the workers that stayed on it, else due at once.
+
+    Raises Refused when it is sealed; twice is once.
+    """
     if _row(connection, "resume", crawl_id=crawl_id) is None:
         _expect(connection, crawl_id, CrawlStatus.QUEUED, "resumed", CrawlStatus.STARTED)
 

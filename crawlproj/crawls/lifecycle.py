@@ -105,12 +105,15 @@ async def claim(
         ) from exc
 
 
-async def renew(database: Database, crawl: Crawl, worker: str, *, lease_seconds: float) -> bool:
-    """Extend the worker's lease; False when it has nothing to do on this run any more."""
+async def renew(database: Database, crawl: Crawl, worker: str, *, lease_seconds: float) -> CrawlStatus | None:
+    """Extend the worker's lease; return the run's status, None when the worker has no place on it any more.
+
+    A worker stays on a paused run: it has nothing to do there until the run is resumed.
+    """
     row = await _run(
         database, "renew", crawl_id=crawl.id, epoch=crawl.epoch, worker=worker, lease_seconds=lease_seconds
     )
-    return row is not None
+    return None if row is None else CrawlStatus(row["status"])
 
 
 async def release(database: Database, crawl: Crawl, worker: str) -> None:

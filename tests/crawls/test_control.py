@@ -53,18 +53,31 @@ def test_second_open_run_is_refused(sql):
 
 
 async def test_pause_and_resume(sql, database):
-    """A paused run loses its workers at their next renewal; resumed it is due at once."""
+    """A paused run without workers is never due; resumed it is due at once."""
     crawl = await claim(database)
     control.pause(sql, crawl.id)
     control.pause(sql, crawl.id)
+    await lifecycle.release(database, crawl, "w1")
     assert state(sql) == ("paused", False, None)
-    assert not await lifecycle.renew(database, crawl, "w1", lease_seconds=60)
     assert await lifecycle.due(database) == []
     control.resume(sql, crawl.id)
     control.resume(sql, crawl.id)
     assert [due.id for due in await lifecycle.due(database)] == [crawl.id]
     again = await claim(database)
     assert (again.id, again.status.value, again.started_at) == (crawl.id, "started", crawl.started_at)
+
+
+async def test_workers_stay_on_a_paused_run(sql, database):
+    """They renew and are told; resumed the run is theirs again, and nobody else is called for."""
+    crawl = await claim(database)
+    control.pause(sql, crawl.id)
+    renewed = await lifecycle.renew(database, crawl, "w1", lease_seconds=60)
+    assert renewed is lifecycle.CrawlStatus.PAUSED
+    control.resume(sql, crawl.id)
+    assert state(sql) == ("started", False, None)
+    assert await lifecycle.due(database) == []
+    renewed = await lifecycle.renew(database, crawl, "w1", lease_seconds=60)
+    assert renewed is lifecycle.CrawlStatus.STARTED
 
 
 async def test_worker_that_drains_does_not_end_a_pause(sql, database):

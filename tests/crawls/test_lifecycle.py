@@ -30,7 +30,9 @@ async def seal(database: Database, crawl: Crawl, worker: str = "w1", reason: str
     return await lifecycle.seal(database, crawl, worker, stop_reason=reason, counts={"results": 3})
 
 
-async def renew(database: Database, crawl: Crawl, worker: str = "w1", seconds: float = 60.0) -> bool:
+async def renew(
+    database: Database, crawl: Crawl, worker: str = "w1", seconds: float = 60.0
+) -> CrawlStatus | None:
     return await lifecycle.renew(database, crawl, worker, lease_seconds=seconds)
 
 
@@ -197,7 +199,7 @@ async def test_late_writes_change_nothing(database, sql, status):
     due = PAUSED if status == "paused" else None
     sql.execute("UPDATE crawl SET status = %s, retry_at = %s", [status, due])
     before = sql.execute("SELECT * FROM crawl").fetchone()
-    assert not await renew(database, crawl)
+    assert await renew(database, crawl) is (CrawlStatus.PAUSED if status == "paused" else None)
     assert not await seal(database, crawl)
     await lifecycle.release(database, crawl, "w1")
     assert sql.execute("SELECT * FROM crawl").fetchone() == before

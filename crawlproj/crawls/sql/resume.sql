@@ -1,7 +1,13 @@
--- Lets a run go on: paused → queued, due at once.
+-- Lets a run go on: paused → started when workers have stayed on it, else queued and due at once.
 -- crawl_id  bigint
 -- returns one row; none when it is in another state
+WITH staying AS (
+    SELECT max(expires_at) AS until FROM worker_lease WHERE crawl_id = %(crawl_id)s AND expires_at > now()
+)
 UPDATE crawl
-   SET status = 'queued', retry_at = now(), modified_at = now()
+   SET status      = CASE WHEN until IS NULL THEN 'queued' ELSE 'started' END,
+       retry_at    = coalesce(until, now()),
+       modified_at = now()
+  FROM staying
  WHERE id = %(crawl_id)s AND status = 'paused'
 RETURNING id
