@@ -23,6 +23,7 @@ _UNITS = ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (2 * _DAY, 3600, "
 _FEW = 10
 _GAP = 2  # between columns
 _LEAST_WIDTH = 8  # a flexible column is not cut further
+_READABLE = 28  # and not below this, as long as a column can be spared
 _BIG = 10_000
 
 _STYLES = {
@@ -53,6 +54,7 @@ class Column:
     right: bool = False
     flexible: bool = False  #: takes what width is left, and is cut first
     keep_end: bool = False  #: cut in the middle: URLs of one site begin alike
+    spare: int = 0  #: people go without it when the terminal is too narrow; the highest goes first
 
 
 class Output:
@@ -111,7 +113,8 @@ class Output:
             return 0
         screen = console()
         table = bare_table()
-        widths = _widths(columns, cells, screen.width)
+        columns, shown = _fitting(columns, cells, screen.width)
+        widths = _widths(columns, shown, screen.width)
         for column, width in zip(columns, widths, strict=True):
             table.add_column(
                 column.title,
@@ -121,22 +124,44 @@ class Output:
                 overflow="ellipsis",
                 header_style="dim",
             )
-        for row in cells:
+        for row in shown:
             parts = zip(columns, row, widths, strict=True)
             table.add_row(*(styled(middle(cell, w) if c.keep_end else cell) for c, cell, w in parts))
         screen.print(table)
         return len(cells)
 
 
-def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], total: int) -> list[int]:
-    """Return how wide each column is; what is missing is taken from the flexible ones."""
-    # rich would take it from all of them, until numbers are cut as well.
+def _natural(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return how wide each column would like to be."""
     from rich.cells import cell_len  # noqa: PLC0415  # only when it is needed
 
-    widths = [
+    return [
         max(cell_len(column.title), *(cell_len(row[place]) for row in cells))
         for place, column in enumerate(columns)
     ]
+
+
+def _fitting(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], total: int
+) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    """Leave columns out, the most dispensable first, until the flexible ones have room to be read."""
+    while True:
+        wanted = sum(
+            min(width, _READABLE) if column.flexible else width
+            for column, width in zip(columns, _natural(columns, cells), strict=True)
+        )
+        spare = max(columns, key=lambda column: column.spare)
+        if wanted + _GAP * (len(columns) - 1) <= total or not spare.spare:
+            return columns, cells
+        place = columns.index(spare)
+        columns = [*columns[:place], *columns[place + 1 :]]
+        cells = [[*row[:place], *row[place + 1 :]] for row in cells]
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], total: int) -> list[int]:
+    """Return how wide each column is; what is missing is taken from the flexible ones."""
+    # rich would take it from all of them, until numbers are cut as well.
+    widths = _natural(columns, cells)
     lacking = sum(widths) + _GAP * (len(widths) - 1) - total
     while lacking > 0:
         place = max(

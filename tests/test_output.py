@@ -65,3 +65,22 @@ def test_middle():
     """Both ends of a URL stay: the site and what tells its pages apart."""
     assert output.middle("http://h/" + "x" * 20 + "/end", 13) == "http:/…xx/end"
     assert output.middle("short", 5) == "short"
+
+
+def test_narrow_terminals_go_without_what_can_be_spared():
+    """The most dispensable column goes first, and none as long as what may be cut can still be read."""
+    columns = [
+        output.Column(title="host", key="host", flexible=True),
+        output.Column(title="queued", key="queued"),
+        output.Column(title="spent", key="spent", spare=1),
+        output.Column(title="budget", key="budget", spare=2),
+    ]
+    cells = [["x" * 40, "1" * 6, "2" * 6, "3" * 6]]
+
+    def titles(width):
+        return [column.title for column in output._fitting(columns, cells, width)[0]]
+
+    assert titles(52) == ["host", "queued", "spent", "budget"]
+    assert titles(51) == ["host", "queued", "spent"]
+    assert titles(20) == ["host", "queued"]
+    assert output._fitting(columns, cells, 20)[1] == [["x" * 40, "1" * 6]]

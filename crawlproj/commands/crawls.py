@@ -62,11 +62,11 @@ def _columns(now: datetime) -> tuple[Column, ...]:
         Column(title="id", key="id", right=True),
         Column(title="name", key="name", flexible=True),
         Column(title="run", key="run", right=True),
-        Column(title="spider", key="spider"),
+        Column(title="spider", key="spider", spare=1),
         Column(title="status", key="status"),
         Column(title="done", key="done", show=number, right=True),
         Column(title="failed", key="failed", show=number, right=True),
-        Column(title="workers", key="workers", right=True),
+        Column(title="workers", key="workers", right=True, spare=2),
         Column(title="started", key="started_at", show=partial(ago, now=now)),
         Column(title="note", key="note", flexible=True),
     )

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+def due(value: int | None) -> str:
+    """Return how long a host still waits."""
+    return "now" if value == 0 else milliseconds(value)
+
+
 def _budget(value: int | None) -> str:
     return "none" if value is not None and value < 0 else number(value)
 
@@ -22,13 +27,13 @@ COLUMNS = (
     Column(title="host", key="host", flexible=True),
     Column(title="state", key="state"),
     Column(title="queued", key="queued", show=number, right=True),
-    Column(title="in flight", key="in_flight", show=number, right=True),
+    Column(title="flight", key="in_flight", show=number, right=True),
     Column(title="interval", key="min_interval_ms", show=milliseconds, right=True),
-    Column(title="set by", key="interval_source"),
-    Column(title="next due", key="next_due_ms", show=milliseconds, right=True),
-    Column(title="spent", key="spent", show=number, right=True),
-    Column(title="budget", key="budget", show=_budget, right=True),
-    Column(title="errors", key="errors", show=number, right=True),
+    Column(title="set by", key="interval_source", spare=2),
+    Column(title="due in", key="next_due_ms", show=due, right=True),
+    Column(title="spent", key="spent", show=number, right=True, spare=3),
+    Column(title="budget", key="budget", show=_budget, right=True, spare=4),
+    Column(title="errors", key="errors", show=number, right=True, spare=1),
 )
 SORTS = tuple(column.key for column in COLUMNS)
 
@@ -41,6 +46,7 @@ class Command(cli.Command):
     summary = "List the hosts of a crawl: state, queue, pace"
     details = (
         "NAME is a crawl's name or number; without it, the latest crawl.\n"
+        "A narrow terminal leaves out budget, spent and what set the interval.\n"
         f"Piped, separated by tabs: {', '.join(SORTS)}."
     )
     examples = (

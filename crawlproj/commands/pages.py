@@ -37,8 +37,8 @@ COLUMNS = (
     Column(title="url", key="url", flexible=True, keep_end=True),
     Column(title="http", key="http_status", right=True),
     Column(title="fetch", key="fetch_status"),
-    Column(title="schedule", key="schedule_status"),
-    Column(title="tries", key="attempts", right=True),
+    Column(title="schedule", key="schedule_status", spare=1),
+    Column(title="tries", key="attempts", right=True, spare=2),
     Column(title="reason", key="reason"),
 )
 _STATUSES = tuple(dict.fromkeys([*map(str, FetchStatus), *map(str, ScheduleStatus)]))
