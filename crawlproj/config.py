@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from crawlproj.knobs import Value
 
 RENDER_MODES = ("off",)  # a mode that would be taken and not obeyed is worse than none
+NOFOLLOW = ("obey", "ignore")
 SEEN_FILTERS = ("exact", "bloom")
 DELAY_PRESETS: Mapping[str, Mapping[str, Value]] = {  # what a delay is that is not set
     "none": {"delay_factor": 0, "min_delay_ms": 0, "max_delay_ms": 30_000},
@@ -57,6 +58,13 @@ class Config:
     recovery_log: bool
     seen_cache: int
     gc_threshold: int
+    queue_assignment: str
+    forced_queue: str | None
+    host_groups: Mapping[str, Any]  #: name -> hosts, unchecked
+    canonical_rules: tuple[str, ...]
+    source_tag_seeds: bool
+    nofollow: str
+    ignored_extensions: frozenset[str] | None
     body_store: str | None
     render_mode: str
 
@@ -86,6 +94,13 @@ class Config:
             recovery_log=_boolean(settings, "FRONTIER_RECOVERY_LOG"),
             seen_cache=_integer(settings, "FRONTIER_SEEN_CACHE"),
             gc_threshold=_integer(settings, "GC_THRESHOLD"),
+            queue_assignment=str(settings.get("FRONTIER_QUEUE_ASSIGNMENT")),
+            forced_queue=settings.get("FRONTIER_FORCED_QUEUE") or None,
+            host_groups=_mapping(settings, "FRONTIER_HOST_GROUPS"),
+            canonical_rules=_words(settings, "FRONTIER_CANONICAL_RULES"),
+            source_tag_seeds=_boolean(settings, "FRONTIER_SOURCE_TAG_SEEDS"),
+            nofollow=_one_of(settings, "FRONTIER_NOFOLLOW", NOFOLLOW),
+            ignored_extensions=_extensions(settings, "FRONTIER_IGNORED_EXTENSIONS"),
             body_store=_unset(settings, "BODY_STORE", "bodies are kept in the database"),
             render_mode=_one_of(settings, "RENDER_MODE", RENDER_MODES),
         )
@@ -153,7 +168,8 @@ def _turned(settings: BaseSettings) -> frozenset[str]:
     return frozenset(
         knob.name
         for knob in KNOBS.values()
-        if (settings.getpriority(knob.setting) or 0) >= typed or (preset and knob.name in DELAY_PRESETS["none"])
+        if (settings.getpriority(knob.setting) or 0) >= typed
+        or (preset and knob.name in DELAY_PRESETS["none"])
     )
 
 
@@ -200,6 +216,26 @@ def _boolean(settings: BaseSettings, name: str) -> bool:
         return settings.getbool(name)
     except ValueError:
         raise BadSetting(name, settings.get(name), "true or false") from None
+
+
+def _mapping(settings: BaseSettings, name: str) -> Mapping[str, Any]:
+    try:
+        return dict(settings.getdict(name))
+    except (TypeError, ValueError):
+        raise BadSetting(name, settings.get(name), "a dictionary, or one as JSON") from None
+
+
+def _words(settings: BaseSettings, name: str) -> tuple[str, ...]:
+    try:
+        return tuple(word for each in settings.getlist(name) if (word := str(each).strip()))
+    except TypeError:
+        raise BadSetting(name, settings.get(name), "a list, or words with commas between them") from None
+
+
+def _extensions(settings: BaseSettings, name: str) -> frozenset[str] | None:
+    if settings.get(name) is None:
+        return None
+    return frozenset(word.removeprefix(".").lower() for word in _words(settings, name))
 
 
 def _one_of(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:

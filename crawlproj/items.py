@@ -78,6 +78,10 @@ class Lease:
     host: str  #: host key, the name of the queue it came from
     attempts: int  #: fetches before this one
     min_interval_ms: int | None  #: for the throttle; None means the global default
+    in_flight: int = 1  #: how many requests its host may have at once
+    max_attempts: int = 5  #: fetches before it fails for good
+    max_outlinks: int = 6000  #: links taken from its page
+    embed_hops: int = 1  #: embeds within so many hops go before links
     expires_at: float  #: on this machine's monotonic clock, seconds
 
 
@@ -86,10 +90,11 @@ class Links:
     """A page's links as one item, for spiders that need no Request for each.
 
     Yielded beside or instead of Requests; the pages behind them come to the spider's `parse`.
-    *urls* are absolute.
+    *urls* are absolute; *embeds* are what the page shows, its images and styles, which goes before links.
     """
 
     urls: tuple[str, ...]
+    embeds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

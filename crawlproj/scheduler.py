@@ -19,7 +19,7 @@ from crawlproj.exceptions import BadUrl, MissingComponent, Refused, UndecodableE
 from crawlproj.frontier.canonical import normalise
 from crawlproj.frontier.codec import to_request
 from crawlproj.frontier.feed import Feed
-from crawlproj.frontier.frontier import Outcome
+from crawlproj.frontier.records import Outcome
 from crawlproj.items import Lease, Visit
 from crawlproj.pages.known import known_validators
 from crawlproj.redaction import without_login
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from crawlproj.frontier.codec import Entry, Stored
-    from crawlproj.frontier.frontier import Grant
+    from crawlproj.frontier.records import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -124,8 +124,8 @@ class FrontierScheduler(BaseScheduler):
                 visit.retries = _times(request, "retry_times")
                 self._again.append(request)
                 return True
-        start = request.meta.get("is_start_request") and visit is None
-        return self._take(request, forced=request.dont_filter and not start)
+        start = bool(request.meta.get("is_start_request")) and visit is None
+        return self._take(request, forced=request.dont_filter and not start, seed=start)
 
     def next_request(self) -> Request | None:
         """Return a request that is due, if one has been fetched ahead and there is room for it."""
@@ -155,8 +155,8 @@ class FrontierScheduler(BaseScheduler):
 
     # --- in -------------------------------------------------------------------------------------
 
-    def _take(self, request: Request, *, forced: bool) -> bool:
-        entry = self.entry_of(request, forced=forced)
+    def _take(self, request: Request, *, forced: bool, seed: bool) -> bool:
+        entry = self.entry_of(request, forced=forced, seed=seed)
         if entry is None:
             return False
         if entry.fingerprint in self._worker.seen and not forced:
@@ -176,15 +176,23 @@ class FrontierScheduler(BaseScheduler):
         forced: bool = False,
         head: bool = False,
         slot: str | None = None,
+        seed: bool = False,
+        embed_hops: int = 1,
     ) -> Entry | None:
         """Return the entry of a request, or None, said loudly, if it cannot be kept.
 
-        Tag and login are inherited from the *page* that it was found on.
+        Tag and login are inherited from the *page* that it was found on; a *seed* was found on none.
         """
-        tag, login = (page.tag, page.login) if page is not None else (None, None)
         try:
             return self._worker.codec.encode_request(
-                request, self._spider, tag=tag, login=login, forced=forced, head=head, drop_slot=slot
+                request,
+                self._spider,
+                page=page,
+                seed=seed,
+                forced=forced,
+                head=head,
+                drop_slot=slot,
+                embed_hops=embed_hops,
             )
         except (BadUrl, UnserialisableRequest) as exc:
             logger.error("Request refused, nothing is marked seen: %s", exc)
@@ -215,7 +223,9 @@ class FrontierScheduler(BaseScheduler):
             request = request.replace(dont_filter=False, meta={**request.meta, "allow_offsite": True})
         request = request.replace(errback=visit.errback)
         slot = request.meta.get("download_slot")
-        entry = self.entry_of(request, page=visit.entry, head=True, slot=slot)
+        entry = self.entry_of(
+            request, page=visit.entry, head=True, slot=slot, embed_hops=visit.lease.embed_hops
+        )
         target = without_login(request.url)
         if entry is None:
             visit.detail = f"redirected to {target[:200]}, which cannot be kept"
@@ -237,7 +247,7 @@ class FrontierScheduler(BaseScheduler):
             await asyncio.sleep(0 if moved else POLL_SECONDS)
 
     def _feed_entry(self, request: Request) -> Entry | None:
-        return self.entry_of(request, forced=request.dont_filter)
+        return self.entry_of(request, forced=request.dont_filter, seed=True)
 
     # --- out ------------------------------------------------------------------------------------
 
@@ -266,13 +276,7 @@ class FrontierScheduler(BaseScheduler):
     async def _accept(self, grants: list[Grant], expires: float) -> None:
         read: list[tuple[Grant, Lease, Stored]] = []
         for grant in grants:
-            lease = Lease(
-                token=grant.token,
-                host=grant.host,
-                attempts=grant.attempts,
-                min_interval_ms=grant.interval_ms,
-                expires_at=expires,
-            )
+            lease = self._lease(grant, expires)
             try:
                 read.append((grant, lease, self._worker.codec.decode(grant.host, grant.entry)))
             except UndecodableEntry as exc:
@@ -280,6 +284,24 @@ class FrontierScheduler(BaseScheduler):
         validators = await self._known([stored.key for _, _, stored in read])
         self._ready.extend(
             (grant, lease, stored, validators.get(stored.key)) for grant, lease, stored in read
+        )
+
+    def _lease(self, grant: Grant, expires: float) -> Lease:
+        """Return a lease with the knobs of its host, as of now."""
+        knobs = {**self._worker.frontier.knobs, **grant.knobs}
+        interval = grant.interval_ms
+        if interval is None and knobs["interval_ms"] != self._config.min_interval_ms:
+            interval = int(knobs["interval_ms"])  # the crawl's has been turned
+        return Lease(
+            token=grant.token,
+            host=grant.host,
+            attempts=grant.attempts,
+            min_interval_ms=interval,
+            in_flight=int(knobs["in_flight"]),
+            max_attempts=int(knobs["max_attempts"]),
+            max_outlinks=int(knobs["max_outlinks"]),
+            embed_hops=int(knobs["embed_hops"]),
+            expires_at=expires,
         )
 
     async def _known(self, keys: list[bytes]) -> dict[bytes, dict[str, str]]:

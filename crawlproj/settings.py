@@ -74,6 +74,13 @@ FRONTIER_RETRY_DELAY_MAX_MS = 900_000  # its cap, also for Retry-After
 FRONTIER_MAX_KILLS = 10  # a URL leased to this many workers that died goes to the dead letters
 FRONTIER_MAX_OUTLINKS = 6000  # per page, as in Heritrix
 FRONTIER_EMBED_HOPS = 1  # embeds so many hops from a page go before its links
+FRONTIER_QUEUE_ASSIGNMENT = "hostname"  # or registered-domain, surt, ip, bucket:N; fixed at creation
+FRONTIER_FORCED_QUEUE = None  # a name: every URL waits in this one queue; fixed, too
+FRONTIER_HOST_GROUPS = None  # {"name": ["a.example", "*.b.example"]}: hosts of one server; fixed, too
+FRONTIER_CANONICAL_RULES = ["escapes", "query_order"]  # which URLs are one; fixed, too
+FRONTIER_SOURCE_TAG_SEEDS = False  # True: a start request's URL is the tag of all that is found from it
+FRONTIER_NOFOLLOW = "obey"  # or ignore
+FRONTIER_IGNORED_EXTENSIONS = None  # unset: what Scrapy's link extractors leave out
 FRONTIER_RECOVERY_LOG = True  # links are kept with their pages; `scrapy rebuild` needs them
 FRONTIER_SEEN_CACHE = 200_000  # fingerprints a worker remembers, to spare Redis known links
 

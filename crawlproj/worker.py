@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LONGEST_DELAY = 86_400  # seconds; a robots.txt that asks for more means never
 GUARD_SECONDS = 5.0  # how long a dead embedded server stays dead
 
 
@@ -130,8 +131,8 @@ class Worker:
 
     async def _set_up(self) -> None:
         """Make or join the claimed run's frontier, open its store."""
-        self.frontier = Frontier(self.redis, self.scripts, self.crawl.frontier)
-        await self.frontier.create(self.config)
+        self.frontier = Frontier(self.redis, self.scripts, self.crawl.frontier, self.config.partitions)
+        await self.frontier.create(self.config, self.codec.fixed())
         self.store = PageStore(
             self.database,
             body_store(self.config.body_store),
@@ -211,12 +212,9 @@ class Worker:
             )
 
     async def set_crawl_delay(self, host: str, seconds: float) -> None:
-        """Take a robots.txt's crawl-delay as the host's interval, never below the operator's own."""
-        least = self.config.min_interval_ms
-        longest = self.config.crawl_delay_max_seconds
-        interval = crawl_delay_ms(seconds, min_interval_ms=least, max_seconds=longest)
-        if interval > least:
-            await self.frontier.set_host(host, interval_ms=interval)
+        """Take a robots.txt's crawl-delay as the host's interval; the frontier cuts it to its knob."""
+        interval = crawl_delay_ms(seconds, min_interval_ms=0, max_seconds=LONGEST_DELAY)
+        await self.frontier.set_crawl_delay(host, interval)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -225,6 +223,7 @@ class Worker:
             await self._disconnect()
 
     async def _disconnect(self) -> None:
+        self.codec.close()
         await self.scripts.close()
         await self.redis.aclose()
         await self.database.close()

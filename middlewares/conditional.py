@@ -32,7 +32,6 @@ class ConditionalMiddleware:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._max_attempts = worker.config.max_attempts
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -62,7 +61,7 @@ class ConditionalMiddleware:
         if response.status == NOT_MODIFIED:
             if ours:
                 raise NotModified(response)
-            first = visit.lease.attempts == 0 and self._max_attempts > 1
+            first = visit.lease.attempts == 0 and visit.lease.max_attempts > 1
             if first and not _is_conditional(request) and not request.meta.get("dont_retry", False):
                 raise RetryLater(UNASKED)
         return response

@@ -55,7 +55,6 @@ class PageMiddleware:
         self._worker = Worker.of(crawler)
         self._worker.pages = self
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
-        self._max_outlinks = self._worker.config.max_outlinks
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -183,7 +182,9 @@ class PageMiddleware:
         worker, page = self._worker, visit.entry
         for link in await known_links(worker.database, worker.crawl.name, page.key):
             try:
-                entry = worker.codec.encode_stored(link.url, link.extra, page.depth + 1, page.tag, page.login)
+                entry = worker.codec.encode_stored(
+                    link.url, link.extra, page.depth + 1, page, embed_hops=visit.lease.embed_hops
+                )
             except UndecodableEntry as exc:
                 logger.warning("A stored link is left out: %s", exc)
                 continue
@@ -214,7 +215,13 @@ class PageMiddleware:
             return
         # Scrapy noted the slot of the page in its meta; a spider that hands meta on does not mean it.
         slot = urlsplit(visit.entry.url).hostname if "download_slot" in request.meta else None
-        entry = self._scheduler.entry_of(request, page=visit.entry, forced=request.dont_filter, slot=slot)
+        entry = self._scheduler.entry_of(
+            request,
+            page=visit.entry,
+            forced=request.dont_filter,
+            slot=slot,
+            embed_hops=visit.lease.embed_hops,
+        )
         if entry is None:
             return
         if entry.fingerprint in self._worker.seen and not entry.forced:
@@ -236,22 +243,25 @@ class PageMiddleware:
         )
 
     def _absorb_links(self, visit: Visit, links: Links) -> None:
-        page = visit.entry
-        depth, login = page.depth + 1, page.login
+        page, hops = visit.entry, visit.lease.embed_hops
+        depth = page.depth + 1
         if self._depth_limit and depth > self._depth_limit:
             return
         seen, encode = self._worker.seen, self._worker.codec.encode_link
-        for url in links.urls:
-            if url in seen:
-                visit.known_links.append(url)
-                continue
-            try:
-                self._keep(visit, encode(normalise(url), depth, page.tag, login))
-            except BadUrl:
-                self._crawler.stats.inc_value("page/bad_links")
+        for urls, embed in ((links.embeds, True), (links.urls, False)):
+            for url in urls:
+                if url in seen:
+                    visit.known_links.append(url)
+                    continue
+                try:
+                    entry = encode(normalise(url), depth, page, embed=embed, embed_hops=hops)
+                except BadUrl:
+                    self._crawler.stats.inc_value("page/bad_links")
+                else:
+                    self._keep(visit, entry)
 
     def _keep(self, visit: Visit, entry: Entry) -> None:
-        if len(visit.outlinks) < self._max_outlinks:
+        if len(visit.outlinks) < visit.lease.max_outlinks:
             visit.outlinks.append(entry)
         else:
             self._crawler.stats.inc_value("page/outlinks_cut")

@@ -13,7 +13,6 @@ from scrapy.utils.misc import load_object
 from crawlproj.exceptions import RetryLater
 from crawlproj.items import Lease
 from crawlproj.pages.failure import explain, explain_status, retry_after_ms
-from crawlproj.worker import Worker
 from middlewares.compression import TRUNCATED
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ class RetryMiddleware:
         settings = crawler.settings
         self._stats = crawler.stats
         self._enabled = settings.getbool("RETRY_ENABLED")
-        self._max_attempts = Worker.of(crawler).config.max_attempts
         self._statuses = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
         self._exceptions = _chosen_exceptions(settings)
 
@@ -89,7 +87,7 @@ class RetryMiddleware:
         most = request.meta.get("max_retry_times")
         if not self._enabled or request.meta.get("dont_retry", False):
             return
-        if lease.attempts + 1 >= self._max_attempts or (most is not None and lease.attempts >= most):
+        if lease.attempts + 1 >= lease.max_attempts or (most is not None and lease.attempts >= most):
             self._stats.inc_value("retry/max_reached")
             logger.debug("Gave up on %s after %d attempts: %s", request, lease.attempts + 1, why.reason)
             return

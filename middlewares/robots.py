@@ -126,7 +126,7 @@ class RobotsMiddleware:
     def _unavailable(self, request: Request, verdict: Verdict) -> NoReturn:
         self._count("unavailable")
         lease = request.meta.get("lease")
-        if isinstance(lease, Lease) and lease.attempts + 1 < self._config.max_attempts:
+        if isinstance(lease, Lease) and lease.attempts + 1 < lease.max_attempts:
             left_ms = verdict.left_ms(time.monotonic()) + OUTLAST_MS
             raise RetryLater("robots_unavailable", retry_after_ms=left_ms, host_incident=True)
         raise Disregarded("robots_unavailable")

@@ -64,7 +64,7 @@ class ThrottleMiddleware:
         domain = host_key(wire)
         visit = self._worker.visit_of(request)
         turns = self._turns or self._open()
-        asked = domain, self._pace(request, domain, visit), self._config.host_max_in_flight
+        asked = domain, self._pace(request, domain, visit), self._cap(request, domain)
         most = request.meta.get(MAX_WAIT)
         wait = turns.take(*asked) if most is None else turns.take_soon(*asked, most)
         grant = await self._closing.guard(wait)
@@ -130,6 +130,13 @@ class ThrottleMiddleware:
             return pace(lease.min_interval_ms if same else None, default_ms)
         host, interval_ms = request.meta.get(INTERVAL) or (None, None)
         return pace(interval_ms if host == domain else None, default_ms)
+
+    def _cap(self, request: Request, domain: str) -> int:
+        """Return how many may be under way: what the lease says if that is for this host."""
+        lease = request.meta.get("lease")
+        if isinstance(lease, Lease) and lease.host == domain:
+            return lease.in_flight
+        return self._config.host_max_in_flight
 
     def _open(self) -> Turns:
         if not self._worker.is_open:

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from crawlproj.items import PageObject
 from crawlproj.pages.classify import Attempt, classify
 from crawlproj.pages.health import raw_signal
-from crawlproj.worker import Worker
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 
 class ClassifyPipeline:
     """Applies the one table of outcomes to a page. Items of the spider pass untouched."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build it for this worker."""
-        return cls(Worker.of(crawler))
-
     def process_item(self, item: Any) -> Any:
         """Return a page with its verdict."""
         if not isinstance(item, PageObject):
             return item
-        verdict = classify(attempt_of(item, self._worker.config.max_attempts))
+        verdict = classify(attempt_of(item))
         return replace(
             item,
             fetch_status=verdict.fetch_status,
@@ -40,7 +28,7 @@ class ClassifyPipeline:
         )
 
 
-def attempt_of(page: PageObject, max_attempts: int) -> Attempt:
+def attempt_of(page: PageObject) -> Attempt:
     """Return what the table looks at."""
     return Attempt(
         http_status=page.http_status,
@@ -53,6 +41,6 @@ def attempt_of(page: PageObject, max_attempts: int) -> Attempt:
         sent_validators=page.sent_validators,
         has_stored_content=page.has_content,
         attempts=page.lease.attempts,
-        max_attempts=max_attempts,
+        max_attempts=page.lease.max_attempts,
         final=page.final,
     )

@@ -10,7 +10,7 @@ from scrapy.exceptions import DropItem
 
 from crawlproj.exceptions import BadUrl
 from crawlproj.frontier.canonical import fingerprint, normalise
-from crawlproj.frontier.frontier import Outcome
+from crawlproj.frontier.records import Outcome
 from crawlproj.items import PageObject, ScheduleStatus
 from crawlproj.worker import Worker
 
@@ -63,6 +63,8 @@ class ReportPipeline:
             retry_after_ms=page.retry_after_ms,
             host_incident=page.host_incident,
             counted=page.counted,
+            duration_ms=page.duration_ms,
+            size=len(page.body),
         )
         if in_time:
             for entry in page.outlinks:

@@ -36,6 +36,7 @@ class OwnRedis:
             "dir": str(self._folder),
             "save": "",
             "appendonly": "yes",
+            "appendfsync": "always",  # by default it puts off even writing while the disk is slow
         }
         self._process = subprocess.Popen(
             [self._program, *(word for name, value in options.items() for word in (f"--{name}", value))],

@@ -6,9 +6,11 @@ Three forms of a URL, from the outside in:
              a server could tell apart has been changed. `split_login` takes a login out of it.
 *canonical*  what is compared: the wire form, less its login and a trailing dot of the host, with
              the parts of the query in byte order and percent-escapes in one spelling. `%26` and
-             `&`, `?a` and `?a=` stay different; `?a=1&b=2` and `?b=2&a=1` are the same.
-*host key*   names the queue: the host in small letters, international names in punycode, IPv6 addresses in
-             their short form, without a dot at the end; the port only where the scheme implies another.
+             `&`, `?a` and `?a=` stay different; `?a=1&b=2` and `?b=2&a=1` are the same. These are the
+             default rules; a crawl may choose others (`rules`).
+*host key*   names the host, and its queue unless a crawl assigns them otherwise (`assignment`): small
+             letters, international names in punycode, IPv6 addresses in their short form, without a dot
+             at the end; the port only where the scheme implies another.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ KEY_BYTES = 16
 
 # Not after a `%` that begins no escape itself: resolving `%34` in `%%341` would make one of it.
 _ESCAPE = re.compile(r"(?<!%)(?<!%[0-9a-fA-F])%([0-9a-fA-F]{2})")
+_TO_CHANGE = re.compile(r"[%&@]|\.[:/]")  # without them, a wire URL is canonical
 _BEFORE_HOST = re.compile(r"(?<=//).*(?=@)", re.DOTALL)
 _UNRESERVED = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
@@ -84,7 +87,7 @@ def split_login(wire: str) -> tuple[str, str | None]:
 
 
 def host_key(wire: str) -> str:
-    """Return the queue that a wire URL belongs to."""
+    """Return the host of a wire URL, as politeness knows it."""
     host = authority(wire)
     if "@" in host:
         host = host.rpartition("@")[2]
@@ -96,17 +99,24 @@ def host_key(wire: str) -> str:
 
 def canonical(wire: str) -> str:
     """Return the form in which URLs are compared."""
+    if not _TO_CHANGE.search(wire):
+        return wire
     scheme, _, rest = wire.partition("//")
     tail = rest[rest.index("/") :]
     if "%" in tail:
-        tail = _ESCAPE.sub(_one_spelling, tail)
+        tail = one_spelling(tail)
     path, mark, query = tail.partition("?")
     if "&" in query:
         query = "&".join(sorted(query.split("&")))
     return f"{scheme}//{host_key(wire)}{path}{mark}{query}"
 
 
-def _one_spelling(escape: re.Match[str]) -> str:
+def one_spelling(text: str) -> str:
+    """Return path or query with percent-escapes as RFC 3986 wants them."""
+    return _ESCAPE.sub(_respelt, text)
+
+
+def _respelt(escape: re.Match[str]) -> str:
     code = int(escape[1], 16)
     return chr(code) if code in _UNRESERVED else "%" + escape[1].upper()
 

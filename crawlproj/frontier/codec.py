@@ -5,9 +5,9 @@ An entry is one line, optionally followed by a second one:
     <h|s|u><depth><path or URL>        h: http and s: https on the queue's own host, u: a whole URL
     {"c": "parse_item", "m": {…}}      what a plain GET to the spider's `parse` does not have
 
-A plain link so costs its path and two bytes. A URL that comes with `user:password@` is kept without; the
-login goes out as a header, with this request and with those that are found on its page and go to the same
-scheme, host and port.
+A plain link so costs its path and two bytes; where the queue is not called as the host, the whole URL is
+kept. A URL that comes with `user:password@` is kept without; the login goes out as a header, with this
+request and with those that are found on its page and go to the same scheme, host and port.
 
 No pickle: whoever can write to Redis must not be
 able to run code here, so of classes only those of requests and items are taken, and of these only
@@ -26,9 +26,10 @@ from scrapy import Request
 from w3lib.http import basic_auth_header
 
 from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
+from crawlproj.frontier.addresses import Addresses
+from crawlproj.frontier.assignment import MAX_NAME, Assignment, is_address, is_name, name_only
 from crawlproj.frontier.canonical import (
     authority,
-    canonical,
     fingerprint,
     host_key,
     normalise,
@@ -36,10 +37,12 @@ from crawlproj.frontier.canonical import (
     split_login,
 )
 from crawlproj.frontier.data import as_data, class_path, from_data, loaded_class
+from crawlproj.frontier.rules import DEFAULT, canonicaliser, in_order
+from crawlproj.knobs import COST_POLICIES
 from crawlproj.redaction import without_login
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from scrapy import Spider
 
@@ -48,6 +51,11 @@ if TYPE_CHECKING:
 # Ours or the downloader's, about one fetch: none of it belongs to the next request, even when a
 # spider passes `meta=response.meta` on.
 FETCH_META = frozenset({"lease", "health_signal", "validators", "download_latency", "depth"})
+
+_OWN_META = frozenset({"queue", "source_tag", "embed"})  # what a spider tells the frontier
+_SAID_ELSEWHERE = FETCH_META | _OWN_META
+
+_WAG = COST_POLICIES.index("wag") + 1
 
 _KEYS = {  # attribute of a request -> key of the second line
     "callback": "c",
@@ -122,6 +130,16 @@ class Stored:
         return int(self.extra.get("p", 0))
 
     @property
+    def queue(self) -> str | None:
+        """Return the queue that the spider wants it in, if it does."""
+        return self.extra.get("q")
+
+    @property
+    def embeds(self) -> int:
+        """Return how many hops to it, counted from its end, were to what a page shows and not to a link."""
+        return int(self.extra.get("i", 0))
+
+    @property
     def login(self) -> Login | None:
         """Return with what the URL is asked for, if its site wants to know who asks."""
         words = self.extra.get("a")
@@ -135,26 +153,54 @@ class Stored:
         return page_key(self.canonical, self.method, self.body)
 
 
+@dataclass(frozen=True, slots=True)
+class Unplaced(Entry):
+    """One whose queue is called by the address of its host, which has still to be looked up."""
+
+
 class Codec:
     """Requests as entries and back, by the policies of one crawl.
 
     They are fixed when the crawl's frontier is made: another one would look for a URL where it is not.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        assignment: Assignment | None = None,
+        rules: Collection[str] = DEFAULT,
+        *,
+        tag_seeds: bool = False,
+        marks_paths: bool = False,
+    ) -> None:
+        self._assignment = assignment or Assignment()
+        self._rules = in_order(rules)
+        self._addresses = Addresses() if self._assignment.by_address else None
+        self._tag_seeds = tag_seeds
+        self._marks_paths = marks_paths
         #: wire URL -> the form in which it is compared
-        self.canonical: Callable[[str], str] = canonical
-        #: wire URL -> the name of its queue
-        self.queue: Callable[[str], str] = host_key
+        self.canonical: Callable[[str], str] = canonicaliser(rules)
+        #: wire URL -> its queue; by address, its host until the address has been looked up
+        self.queue: Callable[[str], str] = self._assignment.queue
 
     @classmethod
-    def from_config(cls, config: Config) -> Self:  # noqa: ARG003
-        """Build it from the settings."""
-        return cls()
+    def from_config(cls, config: Config) -> Self:
+        """Build it from the settings. Raises BadSetting."""
+        return cls(
+            Assignment(config.queue_assignment, config.host_groups, config.forced_queue),
+            config.canonical_rules,
+            tag_seeds=config.source_tag_seeds,
+            marks_paths=config.knobs["cost_policy"] == _WAG,
+        )
 
     def fixed(self) -> dict[str, str]:
         """Return what a crawl keeps for good: setting -> value, as a short text."""
-        return {}
+        rules = ",".join(self._rules) or "none"
+        return {**self._assignment.fixed(), "FRONTIER_CANONICAL_RULES": rules}
+
+    def close(self) -> None:
+        """Look up no more addresses."""
+        if self._addresses is not None:
+            self._addresses.close()
 
     def fingerprint(self, wire: str, method: str = "GET", body: bytes = b"") -> int:
         """Return the signed 64-bit number by which the seen filter knows a request for a wire URL."""
@@ -165,88 +211,141 @@ class Codec:
         return page_key(self.canonical(wire), method, body)
 
     async def assign(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return entries with the queues that take a look-up to know; to be done before they are sent."""
-        return entries
+        """Return entries in the queues that take a look-up to know; to be done before they are sent.
 
-    def encode_link(self, wire: str, depth: int, tag: str | None = None, login: Login | None = None) -> Entry:
-        """Return the entry of a plain link, given in its wire form."""
-        wire, words = _with_login(wire, login)
-        host = self.queue(wire)
-        data = _first_line(wire, host, depth)
-        plain = tag is None and words is None
-        if not plain:
-            data = f"{data}\n{_json(_marks(tag, words))}"
-        return Entry(wire, host, fingerprint(self.canonical(wire)), data, plain=plain)
+        A host without an address, or whose name server takes too long, keeps its name.
+        """
+        if self._addresses is None:
+            return entries
+        names = {name_only(entry.host) for entry in entries if isinstance(entry, Unplaced)}
+        found = await self._addresses.of(names)
+        return [
+            replace(entry, host=found.get(name_only(entry.host), entry.host))
+            if isinstance(entry, Unplaced)
+            else entry
+            for entry in entries
+        ]
+
+    def encode_link(
+        self,
+        wire: str,
+        depth: int,
+        page: Stored | None = None,
+        *,
+        embed: bool = False,
+        embed_hops: int = 1,
+    ) -> Entry:
+        """Return the entry of a plain link, given in its wire form.
+
+        Tag and login are inherited from the *page* that it was found on. *embed* says that the page shows it;
+        within *embed_hops* of them it is preferred.
+        """
+        wire, words = split_login(wire)
+        queue = self.queue(wire)
+        data = self._first_line(wire, queue, depth)
+        priority = 0
+        if embed or words is not None or (page is not None and (page.extra or self._marks_paths)):
+            embeds = _embeds(page) + 1 if embed else 0
+            marks = self._marks(wire, page, words, embeds)
+            priority = _preference(embeds, embed_hops)
+            data = f"{data}\n{_json(marks)}" if marks else data
+        number = fingerprint(self.canonical(wire))
+        kind = Entry if self._addresses is None else self._kind(wire)
+        return kind(wire, queue, number, data, priority, plain=words is None)
 
     def encode_stored(
         self,
         wire: str,
         extra: str | None,
         depth: int,
-        tag: str | None = None,
-        login: Login | None = None,
+        page: Stored | None = None,
+        *,
+        embed_hops: int = 1,
     ) -> Entry:
         """Return the entry of a link that was stored with a page: its URL and its second line, if any.
 
         Raises UndecodableEntry.
         """
         if extra is None:
-            return self.encode_link(wire, depth, tag, login)
-        host = self.queue(wire)
-        data = f"{_first_line(wire, host, depth)}\n{extra}"
-        stored = self.decode(host, data.encode())
-        number = fingerprint(stored.canonical, stored.method, stored.body)
-        return Entry(wire, host, number, data, stored.priority, forced=bool(stored.extra.get("d")))
+            return self.encode_link(wire, depth, page)
+        stored = self._read(f"u{depth} {wire}\n{extra}".encode(), None)
+        queue = stored.queue or self.queue(wire)
+        return self._kind(wire, stored.queue)(
+            wire,
+            queue,
+            fingerprint(stored.canonical, stored.method, stored.body),
+            f"{self._first_line(wire, queue, depth)}\n{extra}",
+            stored.priority + _preference(stored.embeds, embed_hops),
+            forced=bool(stored.extra.get("d")),
+        )
 
     def encode_request(
         self,
         request: Request,
         spider: Spider,
         *,
-        tag: str | None = None,
-        login: Login | None = None,
+        page: Stored | None = None,
+        seed: bool = False,
         forced: bool = False,
         head: bool = False,
         drop_slot: str | None = None,
+        embed_hops: int = 1,
     ) -> Entry:
         """Return the entry of a request. Raises BadUrl or UnserialisableRequest.
 
-        *drop_slot* is the download slot that Scrapy, not the spider, put into a copied meta.
+        *page* is where it was found, *seed* says that somebody asked for it instead. With *head* it takes the
+        place of a request that was redirected. *drop_slot* is the download slot that Scrapy, not the spider,
+        put into a copied meta.
         """
-        wire, words = _with_login(normalise(request.url), login)
+        wire, words = split_login(normalise(request.url))
         url = without_login(request.url)
+        meta = request.meta
+        embeds = _embeds(page) if head else _embeds(page) + 1 if meta.get("embed") else 0
         try:
+            name, tag = _own_queue(meta), _own_tag(meta)
             extra = _extra(request, spider, drop_slot)
             if url != wire:
                 extra["w"] = url
-            extra |= _marks(tag, words)
+            if name is not None:
+                extra["q"] = name
+            if tag is None and seed and self._tag_seeds:
+                tag = url
+            extra |= self._marks(wire, page, words, embeds, tag)
             second_line = f"\n{_json(extra)}" if extra else ""
         except (ValueError, RecursionError) as exc:
             raise UnserialisableRequest(
                 f"<{request.method} {wire[:160]}> cannot be kept in the frontier: {exc}"
             ) from None
-        host = self.queue(wire)
-        depth = request.meta.get("depth", 0)
-        data = _first_line(wire, host, depth if isinstance(depth, int) and depth > 0 else 0) + second_line
+        queue = name or self.queue(wire)
+        depth = meta.get("depth", 0)
+        line = self._first_line(wire, queue, depth if isinstance(depth, int) and depth > 0 else 0)
         number = self.fingerprint(wire, request.method, request.body)
-        return Entry(wire, host, number, data, request.priority, forced, head)
+        priority = request.priority + _preference(embeds, embed_hops)
+        return self._kind(wire, name)(wire, queue, number, line + second_line, priority, forced, head)
 
-    def decode(self, host: str, data: bytes) -> Stored:
-        """Return what an entry of *host*'s queue says. Raises UndecodableEntry."""
+    def decode(self, queue: str, data: bytes) -> Stored:
+        """Return what an entry of a queue says. Raises UndecodableEntry."""
+        return self._read(data, queue)
+
+    def _read(self, data: bytes, queue: str | None) -> Stored:
+        """Return what an entry says, and see to it that it is in its own queue, if it is in one."""
         try:
             line, _, rest = data.decode().partition("\n")
             extra = json.loads(rest) if rest else {}
-            wire, depth = _read_first_line(line, host)
+            wire, depth = _read_first_line(line, queue)
             url = str(extra.get("w", wire))
-            if normalise(url) != wire or self.queue(wire) != host:
+            if normalise(url) != wire or not (queue is None or self._belongs(wire, queue, extra.get("q"))):
                 raise ValueError("another URL or host")
-            tag = extra.get("t")
-            if not isinstance(tag, str | None) or not isinstance(extra.get("a"), str | None):
-                raise TypeError("no tag, or no login")
             stored = Stored(
-                url=url, wire=wire, canonical=self.canonical(wire), depth=depth, tag=tag, extra=extra
+                url=url,
+                wire=wire,
+                canonical=self.canonical(wire),
+                depth=depth,
+                tag=extra.get("t"),
+                extra=extra,
             )
-            _ = stored.body, stored.priority  # what cannot be read is found here, not later
+            if extra:  # what cannot be read is found here, not later
+                _check(stored)
         except (
             ValueError,
             TypeError,
@@ -257,20 +356,81 @@ class Codec:
             BadUrl,
         ) as exc:
             shown = without_login(data.partition(b"\n")[0].decode("utf-8", "replace"))[:80]
-            raise UndecodableEntry(f"queue entry {shown!r} of {host} cannot be read: {exc}") from None
+            of = f" of {queue}" if queue else ""
+            raise UndecodableEntry(f"queue entry {shown!r}{of} cannot be read: {exc}") from None
         return stored
 
+    def _belongs(self, wire: str, queue: str, own: str | None) -> bool:
+        if own is not None:
+            return own == queue
+        if self.queue(wire) == queue:
+            return True
+        # Which of its addresses a host had when the entry was made, nobody knows any more.
+        by_address = self._assignment.by_address and self._assignment.group(host_key(wire)) is None
+        return by_address and is_address(queue)
 
-def _with_login(wire: str, inherited: Login | None) -> tuple[str, str | None]:
-    """Return a URL without its login, and that or the one it inherits."""
-    wire, words = split_login(wire)
-    if words is None and inherited is not None and wire.startswith(inherited.origin):
-        words = inherited.words
-    return wire, words
+    def _kind(self, wire: str, own: str | None = None) -> type[Entry]:
+        """Return of which class the entry of a URL is; *own* is the queue that the spider wants it in."""
+        if self._addresses is None or own is not None or self._assignment.group(host_key(wire)):
+            return Entry
+        return Unplaced
+
+    def _first_line(self, wire: str, queue: str, depth: int) -> str:
+        place = authority(wire)
+        if place != queue or self._addresses is not None:
+            return f"u{depth} {wire}"
+        return f"{'s' if wire[4] == 's' else 'h'}{depth}{wire[wire.index('//') + 2 + len(place) :]}"
+
+    def _marks(
+        self, wire: str, page: Stored | None, words: str | None, embeds: int, tag: str | None = None
+    ) -> dict[str, Any]:
+        """Return what an entry says beyond its request; tag and login may come from the page."""
+        if page is not None:
+            login = page.login
+            if words is None and login is not None and wire.startswith(login.origin):
+                words = login.words
+            if tag is None:
+                tag = page.tag
+        marks: dict[str, Any] = {key: each for key, each in (("t", tag), ("a", words)) if each is not None}
+        if embeds:
+            marks["i"] = embeds
+        path, query, _ = wire.partition("?")
+        if self._marks_paths and query and page is not None and page.wire.partition("?")[0] == path:
+            marks["v"] = 1
+        return marks
 
 
-def _marks(tag: str | None, words: str | None) -> dict[str, str]:
-    return {key: each for key, each in (("t", tag), ("a", words)) if each is not None}
+def _embeds(page: Stored | None) -> int:
+    return 0 if page is None else page.embeds
+
+
+def _preference(embeds: int, most: int) -> int:
+    """Return by how much a URL goes ahead of others: what a page shows, before what it leads to."""
+    return int(0 < embeds <= most)
+
+
+def _own_queue(meta: dict[str, Any]) -> str | None:
+    name: str | None = meta.get("queue")
+    if name is not None and not is_name(name):
+        raise ValueError(f"meta key 'queue' must be 1 to {MAX_NAME} printable characters")
+    return name
+
+
+def _own_tag(meta: dict[str, Any]) -> str | None:
+    tag: object = meta.get("source_tag")
+    if not isinstance(tag, str | None):
+        raise ValueError("meta key 'source_tag' must be a text")
+    return tag
+
+
+def _check(stored: Stored) -> None:
+    """Raise whatever error comes of a second line that is none of ours."""
+    extra = stored.extra
+    if not all(isinstance(extra.get(key), str | None) for key in ("t", "a", "q")):
+        raise TypeError("no tag, no login or no queue")
+    if not isinstance(extra.get("i", 0), int):
+        raise TypeError("no number of embeds")
+    _ = stored.body, stored.priority
 
 
 def _extra(request: Request, spider: Spider, drop_slot: str | None) -> dict[str, Any]:
@@ -282,7 +442,7 @@ def _extra(request: Request, spider: Spider, drop_slot: str | None) -> dict[str,
             value = {
                 key: each
                 for key, each in value.items()
-                if key not in FETCH_META and not (key == "download_slot" and each == drop_slot)
+                if key not in _SAID_ELSEWHERE and not (key == "download_slot" and each == drop_slot)
             }
         if not value or value == _DEFAULTS.get(name):
             continue
@@ -318,14 +478,7 @@ def _json(extra: dict[str, Any]) -> str:
     return text
 
 
-def _first_line(wire: str, host: str, depth: int) -> str:
-    place = authority(wire)
-    if place != host:
-        return f"u{depth} {wire}"
-    return f"{'s' if wire[4] == 's' else 'h'}{depth}{wire[wire.index('//') + 2 + len(place) :]}"
-
-
-def _read_first_line(line: str, host: str) -> tuple[str, int]:
+def _read_first_line(line: str, queue: str | None) -> tuple[str, int]:
     kind = line[0]
     end = 1
     while line[end].isdigit():
@@ -335,7 +488,7 @@ def _read_first_line(line: str, host: str) -> tuple[str, int]:
         return line[end + 1 :], depth
     if kind not in "hs" or line[end] != "/":
         raise ValueError("unknown kind")
-    return f"http{'s' if kind == 's' else ''}://{host}{line[end:]}", depth
+    return f"http{'s' if kind == 's' else ''}://{queue}{line[end:]}", depth
 
 
 def to_request(stored: Stored, spider: Spider) -> Request:
@@ -353,7 +506,7 @@ def to_request(stored: Stored, spider: Spider) -> Request:
         for name in ("callback", "errback"):
             if name in fields:
                 fields[name] = getattr(spider, fields[name])
-        fields["meta"] = {**fields.get("meta", {}), **meta}
+        fields["meta"] = {**fields.get("meta", {}), **_own_meta(stored), **meta}
         cls = loaded_class(extra["C"], Request) if "C" in extra else Request
         own = from_data(extra.get("x", {}))
         request: Request = cls(stored.url, dont_filter=bool(extra.get("d")), **fields, **own)
@@ -363,6 +516,11 @@ def to_request(stored: Stored, spider: Spider) -> Request:
         user, _, password = stored.login.words.partition(":")
         request.headers[b"Authorization"] = basic_auth_header(unquote(user), unquote(password), "utf-8")
     return request
+
+
+def _own_meta(stored: Stored) -> dict[str, Any]:
+    found = {"queue": stored.queue, "source_tag": stored.tag, "embed": stored.embeds > 0 or None}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _text(headers: dict[bytes, list[bytes]]) -> dict[str, list[str]]:

@@ -23,7 +23,9 @@ import crawlproj.settings
 from crawlproj.config import Config
 from crawlproj.connections import open_redis
 from crawlproj.frontier.codec import Codec, Entry
-from crawlproj.frontier.frontier import Frontier, Grant, Outcome
+from crawlproj.frontier.frontier import Frontier
+from crawlproj.frontier.records import Grant, Outcome
+from crawlproj.knobs import KNOBS
 from crawlproj.scripts import Scripts
 from tests.redis_server import OwnRedis
 
@@ -36,7 +38,14 @@ def config(**knobs: Any) -> Config:
     settings.setmodule(crawlproj.settings)
     settings.set("MIN_INTERVAL_MS", 0)
     settings.set("FRONTIER_SEEN_SHARDS", 16)
-    return replace(Config.from_settings(settings), **knobs)
+    config = Config.from_settings(settings)
+    names = {"min_interval_ms": "interval_ms", "host_max_in_flight": "in_flight"}
+    knobs = {names.get(name, name): value for name, value in knobs.items()}
+    turned = {name: value for name, value in knobs.items() if name in KNOBS}
+    others = {name: value for name, value in knobs.items() if name not in KNOBS}
+    return replace(
+        config, knobs={**config.knobs, **turned}, turned=frozenset(turned), **others
+    )
 
 
 def link(url: str, **changed: Any) -> Entry:
@@ -70,8 +79,9 @@ class Fleet:
         scripts = Scripts(client, "test")
         self._stack.push_async_callback(client.aclose)
         self._stack.push_async_callback(scripts.close)
-        frontier = Frontier(client, scripts, name)
-        await frontier.create(config(**knobs))
+        wanted = config(**knobs)
+        frontier = Frontier(client, scripts, name, wanted.partitions)
+        await frontier.create(wanted)
         self.made.append(frontier)
         return frontier
 

@@ -10,7 +10,8 @@ import pytest
 
 from crawlproj.exceptions import BadSetting
 from crawlproj.frontier.codec import Entry
-from crawlproj.frontier.frontier import CHUNK, MAX_PRIORITY, Outcome
+from crawlproj.frontier.partition import CHUNK, MAX_PRIORITY
+from crawlproj.frontier.records import Outcome
 from tests.frontier.conftest import config, crawl, lease, lease_one, link, links, name_of, succeed
 
 # --- in -------------------------------------------------------------------------------------------
@@ -200,14 +201,14 @@ async def test_a_host_has_its_own_interval(fleet):
     """It comes with the lease and holds at once; -1 takes it back."""
     frontier = await fleet(min_interval_ms=60_000)
     await frontier.schedule([*links("a.test", 2), *links("b.test", 2)])
-    assert await frontier.set_host("a.test", interval_ms=0)
+    await frontier.set_host("a.test", interval_ms=0)
     grants = {grant.host: grant for grant in await lease(frontier)}
     assert (grants["a.test"].interval_ms, grants["b.test"].interval_ms) == (0, None)
     await succeed(frontier, *grants.values())
     assert [grant.host for grant in await lease(frontier)] == ["a.test"]
     view = await frontier.host("a.test")
     assert (view.min_interval_ms, view.interval_source) == (0, "lease")
-    await frontier.set_host("a.test", interval_ms=-1)
+    await frontier.set_host("a.test", interval_ms=None)
     view = await frontier.host("a.test")
     assert (view.min_interval_ms, view.interval_source) == (60_000, "default")
 
@@ -229,7 +230,7 @@ async def test_an_exhausted_host_comes_back_as_it_was(fleet):
     """With what it has spent, its errors and its knobs."""
     frontier = await fleet(error_penalty=10)
     await frontier.schedule(links("a.test", 2))
-    await frontier.set_host("a.test", interval_ms=1, budget=50)
+    await frontier.set_host("a.test", interval_ms=1, total_budget=50)
     await frontier.finish((await lease_one(frontier)).token, Outcome.FAILED)
     while (await frontier.host("a.test")).state != "ready":
         await frontier.next("w", 0, 60)
@@ -279,15 +280,15 @@ async def test_a_host_retires_when_its_budget_is_spent(fleet):
     assert len(await crawl(frontier)) == 3
     assert (await frontier.host("a.test")).state == "retired"
     assert (frontier.figures.queued, frontier.figures.held, frontier.figures.idle) == (3, 3, True)
-    await frontier.set_host("a.test", budget=3)
+    await frontier.set_host("a.test", total_budget=3)
     assert not (await frontier.refresh()).idle
     assert await crawl(frontier) == ["a.test/2"]
     again = await fleet(total_budget=2)
     assert (await again.refresh()).idle
-    await again.set_host("a.test", budget=-2)
+    await again.set_host("a.test", total_budget=None)
     again = await fleet(total_budget=4)
     assert await crawl(again) == ["a.test/3"]
-    await again.set_host("a.test", budget=-1)
+    await again.set_host("a.test", total_budget=-1)
     assert await crawl(again) == ["a.test/4"]
     assert again.figures.held == 0
 
@@ -325,10 +326,10 @@ async def test_a_blocked_host_is_not_asked(frontier):
 
 async def test_a_host_is_blocked_before_it_is_known(frontier):
     """And while it has a lease: that one ends as it will."""
-    assert await frontier.set_host("a.test", blocked=True) is False
+    await frontier.set_host("a.test", blocked=True)
     await frontier.schedule([*links("a.test", 2), *links("b.test", 2)])
     grant = await lease_one(frontier)
-    assert await frontier.set_host("b.test", blocked=True) is True
+    await frontier.set_host("b.test", blocked=True)
     await frontier.finish(grant.token, Outcome.RETRY, host_incident=True)
     assert await lease(frontier) == []
     assert {view.state for view in await frontier.hosts()} == {"retired"}

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from crawlproj.frontier.frontier import CHUNK, Outcome
+from crawlproj.frontier.partition import CHUNK
+from crawlproj.frontier.records import Outcome
 from tests.frontier.conftest import crawl, lease, lease_one, link, links, name_of, succeed
 
 
@@ -186,7 +187,7 @@ async def test_one_step_per_incident(fleet):
 
 SAME_MILLISECOND = """
 local host = cmsgpack.unpack(redis.call('GET', KEYS[1] .. 'h:a.test'))
-host[10] = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. 'inproc', ARGV[1]))[3]  -- when the lease was given
+host[8] = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. 'inproc', ARGV[1]))[3]  -- when the lease was given
 redis.call('SET', KEYS[1] .. 'h:a.test', cmsgpack.pack(host))
 """
 
@@ -205,7 +206,7 @@ async def test_a_lease_of_the_incidents_own_millisecond_is_part_of_it(fleet):
 FORGET_THE_WAIT = """
 local host = cmsgpack.unpack(redis.call('GET', KEYS[1] .. 'h:a.test'))
 if host[1] == 's' then
-  host[4], host[10] = 1, 1  -- due, and since when it had to wait: long ago
+  host[3], host[8] = 1, 1  -- due, and since when it had to wait: long ago
   redis.call('SET', KEYS[1] .. 'h:a.test', cmsgpack.pack(host))
   redis.call('ZADD', KEYS[1] .. 'snoozed', 1, 'a.test')
 end
@@ -322,7 +323,7 @@ async def test_a_host_keeps_its_interval_after_a_worker_died(fleet):
     await frontier.schedule(links("a.test", 1))
     await frontier.set_host("a.test", interval_ms=0)
     await lease_one(frontier, seconds=0.001)
-    await frontier.set_host("a.test", interval_ms=-1)
+    await frontier.set_host("a.test", interval_ms=None)
     await expire(frontier)
     assert 59_000 < await due(frontier) <= 60_000
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from crawlproj.frontier.frontier import Outcome
+from crawlproj.frontier.records import Outcome
 from tests.frontier.conftest import link, name_of
 
 HOSTS = 6
@@ -113,10 +113,10 @@ class Crowd:
         chance = self.chance
         await self.frontier.set_host(
             f"h{chance.randrange(HOSTS)}.test",
-            interval_ms=chance.choice([-1, 0, 1, 5]),
-            in_flight=chance.choice([-1, 1, 3]),
+            interval_ms=chance.choice([None, 0, 1, 5]),
+            in_flight=chance.choice([None, 1, 3]),
             precedence=chance.choice([0, 1, 2]),
-            budget=chance.choice([-2, -1, 1000]),
+            total_budget=chance.choice([None, -1, 1000]),
         )
 
     async def switch(self):

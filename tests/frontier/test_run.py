@@ -11,7 +11,8 @@ import pytest
 import redis
 
 from crawlproj.exceptions import Refused
-from crawlproj.frontier.frontier import CHUNK, Outcome
+from crawlproj.frontier.partition import CHUNK
+from crawlproj.frontier.records import Outcome
 from tests.frontier.conftest import Fleet, crawl, lease, lease_one, link, links, name_of, succeed
 
 # --- switches -------------------------------------------------------------------------------------

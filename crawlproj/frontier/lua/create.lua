@@ -1,17 +1,38 @@
--- Make a frontier, or find that it is there.
--- KEYS[1] prefix   ARGV name, value, … of `ctl`; the first is `shards`, fixed for its life. Without
--- any it is only asked for. A limit of 0 is no limit of this worker's, and leaves that of another alone.
--- returns the number of shards it has, 0: there is none; if it is another one, nothing is changed
+-- Make a frontier, or join it.
+-- KEYS[1] prefix   ARGV[1] what is fixed for its life, [2] the knobs of a new one, [3] the knobs that a joining
+-- worker was told to change; each a JSON object. A max_target of 0 is no limit of this worker's, and leaves
+-- that of another alone
+-- returns nothing, or the name of the first fixed thing that is another here, and what it is
 local key = KEYS[1] .. 'ctl'
-local packed = redis.call('GET', key)
-local ctl = packed and cmsgpack.unpack(packed) or {}
-local shards = ctl.shards or tonumber(ARGV[2]) or 0
-if shards == tonumber(ARGV[2]) then
-  for i = 1, #ARGV, 2 do
-    if ARGV[i] ~= 'max_target' or tonumber(ARGV[i + 1]) > 0 then
-      ctl[ARGV[i]] = tonumber(ARGV[i + 1])
+local fixed, packed = cjson.decode(ARGV[1]), redis.call('GET', key)
+local ctl = packed and cmsgpack.unpack(packed)
+local changed = false
+if ctl then
+  local names = {}
+  for name in pairs(fixed) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if ctl[name] ~= fixed[name] then
+      return { name, tostring(ctl[name]) }
     end
   end
+  for name, value in pairs(cjson.decode(ARGV[3])) do
+    if ctl[name] ~= value and not (name == 'max_target' and value == 0) then
+      ctl[name], changed = value, true
+    end
+  end
+else
+  ctl, changed = fixed, true
+  for name, value in pairs(cjson.decode(ARGV[2])) do
+    ctl[name] = value
+  end
+  ctl.version = 0
+  ctl.paused = ctl.pause_at_start == 1 and 1 or nil
+end
+if changed then
+  ctl.version = ctl.version + 1
   redis.call('SET', key, cmsgpack.pack(ctl))
 end
-return shards
+return {}

@@ -1,46 +1,101 @@
--- End a lease: its outlinks enter, it leaves, its host is timed anew, in one step.
--- KEYS[1] prefix   ARGV token, outcome, asked wait in ms (0: none), incident (1: the whole host waits),
--- jitter in thousandths, number of result fingerprints, these, then links as in schedule.lua
+-- End leases: outlinks enter, the lease leaves, its host is timed anew, in one step.
+-- KEYS[1] prefix   ARGV per lease: token, outcome, asked wait in ms (0: none), incident (1: the whole host
+-- waits), jitter in thousandths, fetch duration in ms (-1: not fetched), bytes, number of result
+-- fingerprints, number of links, these fingerprints, then links as in schedule.lua
 -- Outcome: s succeeded, f failed for good, r another attempt, d disregarded, k dead.
--- returns 1, or 0 when the token is stale and nothing was changed; how many links were new; the figures
-local token, outcome = ARGV[1], ARGV[2]
-local asked, incident, jitter = tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5]) / 1000
-local results = tonumber(ARGV[6])
-local lease = take_lease(token)
-if not lease then
-  count('late', 1)
-  return { 0, 0, settle() }
+-- returns per lease 1, or 0 when the token is stale and nothing was changed, and how many links were new;
+-- then the figures
+local CALENDARISH = {
+  'calendar', 'year', 'month', 'day', 'date', 'viewcal', '%D19%d%d%D', '%D20%d%d%D', 'event', 'yr=',
+  'calendrier', 'jour',
+}  -- as Heritrix has it
+local ZERO, WAG, ANTI_CALENDAR = 1, 3, 4  -- as numbered in crawlproj/knobs.py; 2 is unit
+
+local function cost_of(h, entry)
+  local policy = knob(h, 'cost_policy')
+  if policy == ZERO then
+    return 0
+  elseif policy == WAG then
+    local url, extra = entry:match('^[^\n]*'), entry:match('\n(.*)')
+    local same_path = extra and extra:find('"v":1', 1, true)
+    return 1 + (url:find('?', 1, true) and 1 or 0) + (same_path and 1 or 0)
+  elseif policy == ANTI_CALENDAR then
+    local url = entry:match('^[^\n]*'):lower()
+    for _, word in ipairs(CALENDARISH) do
+      if url:find(word) then
+        return 2
+      end
+    end
+  end
+  return 1
 end
-local h = lease.h
-if incident then
-  back_off(h, asked, jitter, lease.at)
-end
-if outcome == 's' then
-  h.bo = 0
-  h.sp = h.sp + 1
-  count('succeeded', 1)
-elseif outcome == 'f' then
-  h.sp = h.sp + 1 + ctl.penalty
-  h.er = h.er + 1
-  count('failed', 1)
-elseif outcome == 'd' then
-  count('disregarded', 1)
-elseif outcome == 'k' then
-  bury(lease.host, lease.entry, 'unreadable', lease.attempts)
-elseif outcome == 'r' then
-  local item = item_of(lease.entry, lease.attempts + 1, lease.kills, 1)
-  count('retried', 1)
-  if incident then
-    push(h, item, lease.priority, true)
-  else
-    local wait = asked > 0 and asked or ctl.retry_ms * 2 ^ math.min(lease.attempts, 30) * (0.75 + jitter / 2)
-    redis.call('ZADD', P .. 'delayed', digits(now + math.min(wait, ctl.retry_max_ms)),
-      cmsgpack.pack({ token, lease.host, lease.priority, item }))
-    count('queued', 1)
+
+-- Heritrix's politeness, from the end of the fetch: as long as that took times a factor, within bounds;
+-- and the time in which so many bytes may travel.
+local function time_anew(h, duration, bytes)
+  if duration >= 0 then
+    local delay = math.min(knob(h, 'delay_factor') * duration, knob(h, 'max_delay_ms'))
+    h.nd = math.max(h.nd, math.floor(now + math.max(delay, knob(h, 'min_delay_ms'))))
+  end
+  local rate = knob(h, 'host_bandwidth_kb')
+  if rate > 0 and bytes > 0 then
+    h.nd = math.max(h.nd, math.floor(now + bytes / (rate * 1.024)))
+  end
+  if ctl.total_bandwidth_kb > 0 and bytes > 0 then
+    local free = math.max(now, ctr.wire_free or 0)
+    ctr.wire_free, counted = free + bytes / (ctl.total_bandwidth_kb * 1.024), true
   end
 end
-for i = 7, 6 + results do
-  count('results', redis.call('SADD', P .. 'r:' .. shard(ARGV[i]), ARGV[i]))
+
+local function finish(i, last)
+  local token, outcome = ARGV[i], ARGV[i + 1]
+  local asked, incident, jitter = tonumber(ARGV[i + 2]), ARGV[i + 3] == '1', ARGV[i + 4] / 1000
+  local lease = take_lease(token)
+  if not lease then
+    count('late', 1)
+    return 0, 0
+  end
+  local h = lease.h
+  if incident then
+    back_off(h, asked, jitter, lease.at)
+  end
+  time_anew(h, tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]))
+  if outcome == 's' then
+    h.bo = 0
+    h.sp = h.sp + cost_of(h, lease.entry)
+    count('succeeded', 1)
+  elseif outcome == 'f' then
+    h.sp = h.sp + cost_of(h, lease.entry) + knob(h, 'error_penalty')
+    h.er = h.er + 1
+    count('failed', 1)
+  elseif outcome == 'd' then
+    count('disregarded', 1)
+  elseif outcome == 'k' then
+    bury(lease.host, lease.entry, 'unreadable', lease.attempts)
+  elseif outcome == 'r' then
+    local item = item_of(lease.entry, lease.attempts + 1, lease.kills, 1)
+    count('retried', 1)
+    if incident then
+      push(lease.host, item, lease.priority, true)
+    else
+      local wait = asked > 0 and asked or retry_wait(h, lease.attempts, jitter)
+      redis.call('ZADD', P .. 'delayed', digits(now + math.min(wait, knob(h, 'retry_delay_max_ms'))),
+        cmsgpack.pack({ token, lease.host, lease.priority, item }))
+      count('queued', 1)
+    end
+  end
+  local links = i + 9 + ARGV[i + 7]
+  for n = i + 9, links - 1 do
+    count('results', redis.call('SADD', P .. 'r:' .. shard(ARGV[n]), ARGV[n]))
+  end
+  return 1, admit(links, last)
 end
-local added = admit(7 + results)
-return { 1, added, settle() }
+
+local answers, i = {}, 1
+while i <= #ARGV do
+  local last = i + 8 + ARGV[i + 7] + 5 * ARGV[i + 8]
+  answers[#answers + 1], answers[#answers + 2] = finish(i, last)
+  i = last + 1
+end
+answers[#answers + 1] = settle()
+return answers

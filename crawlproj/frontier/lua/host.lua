@@ -1,12 +1,14 @@
--- One host as an operator sees it.
--- KEYS[1] prefix   ARGV host
--- returns nothing if it is unknown, else: structure, queued, in flight, interval ms, whether that is its own,
--- ms until it is due, spent, budget, errors
-local h = load(ARGV[1])
-if h.st == '' then
-  return {}
+-- Hosts as an operator sees them.
+-- KEYS[1] prefix   ARGV hosts
+-- returns per host nothing if it is unknown, else: structure, queued, in flight, interval ms, whether that is its
+-- own, ms until it is due, spent, budget, errors, its own knobs as JSON
+local views = {}
+for i, host in ipairs(ARGV) do
+  local h = load(host)
+  local interval, own = interval_of(h)
+  views[i] = h.st == '' and {} or {
+    h.st, queued(h), h.f, interval, own and 1 or 0, math.max(0, h.nd - now), h.sp, knob(h, 'total_budget'),
+    h.er, h.k and cjson.encode(h.k) or '{}',
+  }
 end
-return {
-  h.st, h.q, h.f, h.iv >= 0 and h.iv or ctl.interval_ms, h.iv >= 0 and 1 or 0,
-  math.max(0, h.nd - now), h.sp, budget_of(h), h.er,
-}
+return views

@@ -3,6 +3,8 @@
 -- returns 1, or 0 if another worker has taken it; then the figures
 if ctl.closed == 1 then
   return redis.error_reply('CLOSED the run is sealed')
+elseif ctl.closing then
+  return redis.error_reply('TRYAGAIN the run is being sealed')
 end
 local kind = redis.call('TYPE', KEYS[2]).ok
 local taken = 0
@@ -14,6 +16,6 @@ elseif kind == 'zset' then
   taken = redis.call('ZREM', KEYS[2], ARGV[1])
 end
 if taken == 1 then
-  admit(2)
+  admit(2, #ARGV)
 end
 return { taken, settle() }
