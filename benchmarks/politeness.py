@@ -41,7 +41,6 @@ def crawl(project: Project, site: Site, pages: int, interval_ms: int, workers: i
         "CRAWL_NAME": f"politeness-{workers}-{in_flight}",
         "MIN_INTERVAL_MS": interval_ms,
         "HOST_MAX_IN_FLIGHT": in_flight,
-        "LOG_LEVEL": "ERROR",
     }
     seeds = " ".join(f"{site.url}/page/{number}" for number in range(pages))
     running = [
