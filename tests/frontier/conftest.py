@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -27,6 +28,7 @@ from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.records import Grant, Outcome
 from crawlproj.knobs import KNOBS
 from crawlproj.scripts import Scripts
+from crawlproj.testing.servers import fast_folder
 from tests.redis_server import OwnRedis
 
 CODEC = Codec()
@@ -43,9 +45,7 @@ def config(**knobs: Any) -> Config:
     knobs = {names.get(name, name): value for name, value in knobs.items()}
     turned = {name: value for name, value in knobs.items() if name in KNOBS}
     others = {name: value for name, value in knobs.items() if name not in KNOBS}
-    return replace(
-        config, knobs={**config.knobs, **turned}, turned=frozenset(turned), **others
-    )
+    return replace(config, knobs={**config.knobs, **turned}, turned=frozenset(turned), **others)
 
 
 def link(url: str, **changed: Any) -> Entry:
@@ -61,6 +61,13 @@ def links(host: str, n: int, start: int = 0) -> list[Entry]:
 def name_of(grant: Grant) -> str:
     """Return host and path of what was leased."""
     return CODEC.decode(grant.host, grant.entry).wire.removeprefix("http://")
+
+
+FORWARD = """
+local ctl = cmsgpack.unpack(redis.call('GET', KEYS[1] .. 'ctl'))
+ctl.clock_offset_ms = (ctl.clock_offset_ms or 0) + ARGV[1]
+redis.call('SET', KEYS[1] .. 'ctl', cmsgpack.pack(ctl))
+"""
 
 
 class Fleet:
@@ -85,6 +92,11 @@ class Fleet:
         self.made.append(frontier)
         return frontier
 
+    async def forward(self, ms: int) -> None:
+        """Put the clock of every frontier forward, as if *ms* had passed."""
+        for prefix in {part.prefix for frontier in self.made for part in frontier.parts}:
+            await self.redis.eval(FORWARD, 1, prefix, ms)
+
     async def snapshot(self, *without: str) -> dict[bytes, bytes]:
         """Return everything the server has, as it has it, but for keys ending in one of *without*."""
         keys = [key async for key in self.redis.scan_iter() if not key.decode().endswith(without or ("\n",))]
@@ -104,17 +116,19 @@ def redis_program() -> Path:
 
 
 @pytest.fixture(scope="session", params=["valkey", "redis"])
-def valkey_url(request, valkey_url, tmp_path_factory) -> Iterator[str]:
+def valkey_url(request, valkey_url) -> Iterator[str]:
     """The address of either server, one after the other, for the whole session."""
     if request.param == "valkey":
         yield valkey_url
         return
     if os.environ.get("TEST_REDIS_URL"):
         pytest.skip("TEST_REDIS_URL names the one server to use")
-    server = OwnRedis(tmp_path_factory.mktemp("redis"), redis_program())
-    server.start()
-    yield server.url
-    server.kill()
+    program = redis_program()
+    with tempfile.TemporaryDirectory(prefix="redis-", dir=fast_folder()) as folder:
+        server = OwnRedis(Path(folder), program)
+        server.start()
+        yield server.url
+        server.kill()
 
 
 @pytest.fixture
@@ -132,6 +146,13 @@ async def fleet(redis_url):
 async def frontier(fleet):
     """One frontier, without waits."""
     return await fleet()
+
+
+@pytest.fixture
+async def own_fleet(own_server):
+    """Frontiers on a server that the test may kill and start again."""
+    async with AsyncExitStack() as stack:
+        yield Fleet(own_server.url, stack)
 
 
 @pytest.fixture
