@@ -97,6 +97,7 @@ class Entry:
     forced: bool = False  #: queued even if seen
     head: bool = False  #: before the others of its priority
     plain: bool = False  #: a link and nothing more: its URL says all
+    attempts: int = 0  #: fetches before this entry, which it takes along
 
     def forcibly(self) -> Entry:
         """Return it as one that is queued even if it was seen."""
@@ -240,7 +241,7 @@ class Codec:
         Tag and login are inherited from the *page* that it was found on. *embed* says that the page shows it;
         within *embed_hops* of them it is preferred.
         """
-        wire, words = split_login(wire)
+        wire, words = split_login(wire) if "@" in wire else (wire, None)
         queue = self.queue(wire)
         data = self._first_line(wire, queue, depth)
         priority = 0
@@ -376,10 +377,11 @@ class Codec:
         return Unplaced
 
     def _first_line(self, wire: str, queue: str, depth: int) -> str:
-        place = authority(wire)
-        if place != queue or self._addresses is not None:
-            return f"u{depth} {wire}"
-        return f"{'s' if wire[4] == 's' else 'h'}{depth}{wire[wire.index('//') + 2 + len(place) :]}"
+        kind, start = ("s", 8) if wire[4] == "s" else ("h", 7)
+        end = start + len(queue)
+        if wire.startswith(queue, start) and wire[end] == "/" and self._addresses is None:
+            return f"{kind}{depth}{wire[end:]}"
+        return f"u{depth} {wire}"
 
     def _marks(
         self, wire: str, page: Stored | None, words: str | None, embeds: int, tag: str | None = None

@@ -11,13 +11,12 @@ import ada_url
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import IGNORED_EXTENSIONS
 from selectolax.lexbor import LexborHTMLParser
-from tldextract import TLDExtract
+
+from crawlproj.domains import registered_domain
 
 if TYPE_CHECKING:
     from scrapy.http import Response
 
-# The list that comes with the package: a crawl must not depend on fetching another one.
-_DOMAINS = TLDExtract(suffix_list_urls=(), cache_dir=None)
 _IGNORED = frozenset(IGNORED_EXTENSIONS)
 # What a browser would not change either: most links of most sites, at a tenth of the price.
 _PLAIN_PATH = re.compile(r"/(?:[\w-][\w.~-]*/)*(?:[\w-][\w.~-]*)?(?:\?[\w=&.~-]*)?", re.ASCII)
@@ -53,12 +52,8 @@ def _place(url: str, scope: str) -> str:
     if scope == "host":
         # Sites answer with and without it, and send a crawl from the one to the other.
         return host.removeprefix("www.")
-    return registered_domain(_PORT.sub("", host))
-
-
-def registered_domain(host: str) -> str:
-    """Return the domain that somebody registered; the host itself where there is none."""
-    return _DOMAINS(host).top_domain_under_public_suffix or host
+    name = _PORT.sub("", host)
+    return registered_domain(name) or name
 
 
 def extract_links(response: Response, scope: LinkScope) -> tuple[str, ...]:

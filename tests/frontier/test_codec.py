@@ -90,6 +90,12 @@ def spider():
     return Shop()
 
 
+def page(url="http://e.test/", codec=CODEC, tag=None, **meta):
+    """Return a page as it was leased, that links may be found on."""
+    entry = codec.encode_request(Request(url, meta=meta | {"source_tag": tag}), Shop())
+    return codec.decode(entry.host, entry.data.encode())
+
+
 def back(request, spider):
     entry = encode_request(request, spider)
     return to_request(decode(entry.host, entry.data.encode()), spider)
@@ -189,7 +195,7 @@ def test_a_link_that_was_stored_with_its_page_is_the_same_link(name, spider):
     assert again.data == entry.data
     assert (again.host, again.fingerprint, again.priority) == (entry.host, entry.fingerprint, entry.priority)
     assert again.forced is (name in {"dont_filter", "xml"})
-    deeper = encode_stored(entry.url, extra, 7, None if extra else "seed")
+    deeper = encode_stored(entry.url, extra, 7, None if extra else page(tag="seed"))
     assert decode(deeper.host, deeper.data.encode()).depth == 7
 
 
@@ -207,12 +213,13 @@ def test_a_plain_link_costs_its_path_and_two_bytes(spider):
 
 def test_links_and_requests_of_one_url_are_one(spider):
     """A link and a Request for the same page have one fingerprint, one host, one page key."""
-    link, request = encode_link("http://e.test/a", 1, "t"), encode_request(Request("http://e.test/a"), spider)
+    request = encode_request(Request("http://e.test/a"), spider)
+    link = encode_link("http://e.test/a", 1, page(tag="t"))
     assert (link.fingerprint, link.host) == (request.fingerprint, request.host)
     stored = decode("e.test", link.data.encode())
     assert (stored.tag, stored.depth) == ("t", 1)
     assert stored.key == decode("e.test", request.data.encode()).key
-    assert to_request(stored, spider).meta == {"depth": 1}
+    assert to_request(stored, spider).meta == {"depth": 1, "source_tag": "t"}
 
 
 @pytest.mark.parametrize(
@@ -258,16 +265,15 @@ def test_a_header_of_the_spiders_own_goes_before_a_login(spider):
 def test_a_login_is_inherited_at_home_only(spider, url, inherits):
     """Links of a page take its login along, to the same scheme, host and port and nowhere else."""
     entry = encode_link("http://u:p@e.test/a", 0)
-    login = decode("e.test", entry.data.encode()).login
+    home = decode("e.test", entry.data.encode())
     found = (
-        encode_link(url, 1, None, login),
-        encode_stored(url, None, 1, None, login),
-        encode_request(Request(url), spider, login=login),
+        encode_link(url, 1, home),
+        encode_stored(url, None, 1, home),
+        encode_request(Request(url), spider, page=home),
     )
     for each in found:
         again = decode(each.host, each.data.encode()).login
         assert (again is not None and again.words == "u:p") is inherits
-        assert not (inherits and each.plain)
 
 
 def test_what_is_refused_shows_no_password(spider):

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.http import HtmlResponse, TextResponse
 
-from crawlproj.pages.links import _PLAIN_PATH, LinkScope, extract_links, registered_domain
+from crawlproj.domains import registered_domain
+from crawlproj.pages.links import _PLAIN_PATH, LinkScope, extract_links
 
 HERE = "http://www.site.test/dir/page"
 EVERYWHERE = LinkScope("any", (HERE,))
@@ -85,8 +86,8 @@ def test_scope(scope: LinkScope, inside: str, outside: str) -> None:
 
 def test_a_host_without_a_registered_domain_is_its_own() -> None:
     """Addresses and single names are compared whole."""
-    assert [registered_domain(host) for host in ("127.0.0.1", "localhost", "[::1]")] == [
-        "127.0.0.1",
-        "localhost",
-        "[::1]",
-    ]
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        assert registered_domain(host) is None
+        scope = LinkScope("domain", (f"http://{host}:8080/",))
+        assert f"http://{host}/x" in scope
+        assert "http://127.0.0.2/" not in scope

@@ -34,9 +34,11 @@ def test_cells_fit_the_columns():
 
 def test_recovery_log_keeps_what_a_link_needs():
     """A plain link is its URL; one that is more than that keeps the rest of its queue entry."""
+    codec = Codec()
+    tagged = codec.decode("b.example", b'h1/\n{"t":"tag"}')
     entries = [
-        Codec().encode_link("https://a.example/1", 2),
-        Codec().encode_link("https://b.example/2?x=\u00e9", 2, "tag"),
+        codec.encode_link("https://a.example/1", 2),
+        codec.encode_link("https://b.example/2?x=\u00e9", 2, tagged),
         Entry("https://a.example/3", "a.example", 3, 's2/3\n{"M":"POST"}'),
     ]
     packed = zstandard.compress(record.recovery_log(entries))
