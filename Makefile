@@ -27,8 +27,9 @@ else
 	@$(BIN)/scrapy crawl site -a "seeds=$$SEEDS"
 endif
 
+# Several at a time, each process with servers of its own; ARGS="-n 0" runs them one by one.
 test: $(VENV)/.for-test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.for-test
 	@$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,17 @@ import pytest
 pytest_plugins = ["crawlproj.testing.plugin"]
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many processes test: two a core, for crawls wait; none beside us on a server that is shared.
+
+    A test may close every connection of its Redis, and flush the scripts of all its databases.
+    """
+    if os.environ.get("TEST_REDIS_URL"):
+        return 0
+    return min(2 * (os.cpu_count() or 1), 8)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from crawlproj.testing.site import Hits
 
-TIMEOUT = 50  #: seconds; less than a test has, so that the process's own output is seen
+TIMEOUT = 100  #: seconds; less than a test has, so that the process's own output is seen
 
 
 class Stuck(AssertionError):

@@ -59,7 +59,7 @@ def on_terminal(environment, *args, code=0):
             break
         shown += part
     os.close(master)
-    assert process.wait(30) == code
+    assert process.wait(60) == code
     return shown.decode()
 
 
@@ -80,7 +80,7 @@ def environment(redis_url, database_url, tmp_path):
 def scrapy(environment):
     """Return a function that runs a `scrapy` command as a process of its own."""
 
-    def run(*args, cwd=PROJECT, timeout=50, text=True, **changed):
+    def run(*args, cwd=PROJECT, timeout=100, text=True, **changed):
         process = subprocess.run(
             [sys.executable, "-m", "scrapy", *args],
             cwd=cwd,

@@ -54,7 +54,7 @@ def bomb() -> bytes:
     return gzip.compress(bytes(50_000_000))
 
 
-def poll(condition: Callable[[], object], seconds: float = 15) -> object:
+def poll(condition: Callable[[], object], seconds: float = 60) -> object:
     """Return the first truth of *condition*, or the last falsehood."""
     deadline = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < deadline:

@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import pytest
 from aiohttp import web
 
 from crawlproj.connections import open_redis_sync
+from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import linking, poll, status
 
 if TYPE_CHECKING:
@@ -58,10 +60,12 @@ def test_kill_9_of_the_worker_at_ten_moments(site: Site, tmp_path: Path) -> None
         process.send_signal(signal.SIGKILL)
         process.wait()
     last = time.monotonic()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
     assert done.returncode == 0, done.stderr
     late = max(times[-1] for times in site.hits.values()) - last
-    assert late < lease + 30
+    assert late < 60
 
     def ask(*arguments: str) -> list[Any]:
         found = subprocess.run(
@@ -75,7 +79,7 @@ def test_kill_9_of_the_worker_at_ten_moments(site: Site, tmp_path: Path) -> None
     assert {page["fetch_status"] for page in pages} == {"done"}
     (state,) = ask("status", "killed")
     assert (state["status"], state["run"]) == ("sealed", 1)
-    assert poll(lambda: not servers_of(home), seconds=20), servers_of(home)
+    assert poll(lambda: not servers_of(home), seconds=60), servers_of(home)
 
 
 def servers_of(home: Path) -> list[str]:
@@ -86,17 +90,26 @@ def servers_of(home: Path) -> list[str]:
 
 def test_a_second_signal_ends_at_once_and_loses_nothing(site: Site, scrapy: Project) -> None:
     """SIGINT twice (B-02): gone in no time, and the next worker finishes the run, each page stored once."""
-    pages_of(site, 40, delay=1)
+    pages_of(site, 40)
+    answers = threading.Event()
+
+    async def held(_: object) -> str:
+        while not answers.is_set():
+            await asyncio.sleep(0.05)
+        return linking("/3")
+
+    site.add("/1", held)
     settings = {"CRAWL_NAME": "twice", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 20, "LEASE_SECONDS": 2}
     arguments = ("crawl", "site", "-a", f"seeds={site.url}/0")
     process = scrapy.start(*arguments, settings=settings)
-    assert poll(lambda: len(site.requests) > 4)
+    assert poll(lambda: site.hits["/1"])
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)  # two presses of a person
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
-    process.communicate(timeout=10)
-    assert time.monotonic() - began < 5
+    process.communicate(timeout=TIMEOUT)
+    assert time.monotonic() - began < 30  # it is not for the answer that it waits: that one is 60 s away
+    answers.set()
     done = scrapy(*arguments, settings=settings)
     assert done.returncode == 0, done.stderr
     assert status(scrapy, "twice")["counts"]["fetch_status"]["done"] == 40
@@ -111,7 +124,7 @@ def test_one_signal_finishes_what_runs(site: Site, scrapy: Project) -> None:
     process = scrapy.start(*arguments, settings=settings)
     assert poll(lambda: len(site.requests) > 6)
     process.send_signal(signal.SIGTERM)
-    stderr = process.communicate(timeout=20)[1]
+    stderr = process.communicate(timeout=TIMEOUT)[1]
     assert process.returncode == 11, stderr
     stopped = status(scrapy, "term")
     fetched = len([path for path in site.hits if path != "/robots.txt"])
@@ -133,7 +146,7 @@ def test_a_lost_redis_reply_or_connection_delays_only(site: Site, scrapy: Projec
         for _ in range(5):
             redis.client_kill_filter(_type="normal", skipme=True)
             time.sleep(0.2)  # some work in between
-    stderr = process.communicate(timeout=40)[1]
+    stderr = process.communicate(timeout=TIMEOUT)[1]
     assert process.returncode == 0, stderr
     assert status(scrapy, "cut")["counts"]["fetch_status"]["done"] == 60
 
@@ -157,7 +170,7 @@ def test_a_store_that_breaks_never_hangs(site: Site, scrapy: Project) -> None:
     assert status(scrapy, "broken")["counts"]["fetch_status"]["done"] == 20
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_embedded_servers_that_die_are_started_again(site: Site, tmp_path: Path) -> None:
     """kill -9 of the embedded Valkey and PostgreSQL in mid-crawl: both come back, the run finishes whole."""
     pages_of(site, 150, delay=0.1)
@@ -173,7 +186,7 @@ def test_embedded_servers_that_die_are_started_again(site: Site, tmp_path: Path)
         told = " ".join(each.info["cmdline"] or ())
         if str(home) in told and each.info["name"] in {"valkey-server", "postgres"}:
             each.kill()
-    stderr = process.communicate(timeout=90)[1]
+    stderr = process.communicate(timeout=TIMEOUT)[1]
     assert process.returncode == 0, stderr
     assert {f"/{n}" for n in range(150)} <= set(site.hits)
     assert "150 done" in stderr
@@ -202,7 +215,7 @@ def test_a_worker_that_lost_its_lease_overwrites_nothing(site: Site, scrapy: Pro
     before = scrapy("pages", "stale", "--json").json
     assert {page["fetch_status"] for page in before} == {"done"}
     frozen.send_signal(signal.SIGCONT)
-    stderr = frozen.communicate(timeout=30)[1]
+    stderr = frozen.communicate(timeout=TIMEOUT)[1]
     assert "'frontier/late': 1" in stderr, stderr
     assert scrapy("pages", "stale", "--json").json == before
 
@@ -215,7 +228,7 @@ def test_a_set_up_that_breaks_ends_the_worker(site: Site, scrapy: Project, redis
     try:
         scrapy.env["REDIS_URL"] = redis_url.replace("://", "://weak:secret-word@", 1)
         settings = {"CRAWL_NAME": "weak", "MIN_INTERVAL_MS": 0}
-        done = scrapy("crawl", "site", "-a", f"seeds={site.url}/", settings=settings, timeout=30)
+        done = scrapy("crawl", "site", "-a", f"seeds={site.url}/", settings=settings)
     finally:
         with open_redis_sync(redis_url) as redis:
             redis.execute_command("ACL", "DELUSER", "weak")

@@ -12,6 +12,7 @@ import pytest
 from crawlproj.connections import open_redis_sync
 from crawlproj.servers.embedded import join, leave
 from crawlproj.servers.postgres import Postgres
+from crawlproj.testing.project import TIMEOUT
 from crawlproj.testing.servers import fast_folder
 from tests.crawl.support import linking, poll, status
 from tests.redis_server import OwnRedis
@@ -58,7 +59,7 @@ def test_both_servers_go_away_in_turn(site: Site, scrapy: Project, valkey_url: s
         redis.kill()
         time.sleep(AWAY)
         redis.start()
-        stderr = process.communicate(timeout=60)[1]
+        stderr = process.communicate(timeout=TIMEOUT)[1]
         assert process.returncode == 0, stderr
         state = status(scrapy, "outage")
         assert (state["status"], state["counts"]["fetch_status"]["done"]) == ("sealed", PAGES)
@@ -83,7 +84,7 @@ def test_a_full_redis_is_waited_for(site: Site, scrapy: Project, valkey_url: str
             client.config_set("maxmemory", 1)
             time.sleep(5)  # longer than a lease
             client.config_set("maxmemory", 0)
-        stderr = process.communicate(timeout=40)[1]
+        stderr = process.communicate(timeout=TIMEOUT)[1]
         assert process.returncode == 0, stderr
         assert status(scrapy, "full")["counts"]["fetch_status"]["done"] == 60
         assert {len(times) for path, times in site.hits.items() if path != "/robots.txt"} == {1}

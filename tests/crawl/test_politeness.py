@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from crawlproj.testing.project import TIMEOUT
+
 if TYPE_CHECKING:
     from crawlproj.testing.plugin import Crawl
     from crawlproj.testing.project import Project
@@ -29,7 +31,7 @@ def test_four_workers_keep_one_interval(scrapy: Project, site: Site) -> None:
     settings: dict[str, Any] = {"CRAWL_NAME": "four", "MIN_INTERVAL_MS": 500, "HOST_MAX_IN_FLIGHT": 4}
     workers = [scrapy.start("crawl", "site", "-a", f"seeds={seeds}", settings=settings) for _ in range(4)]
     for worker in workers:
-        _, stderr = worker.communicate(timeout=50)
+        _, stderr = worker.communicate(timeout=TIMEOUT)
         assert worker.returncode == 0, stderr
     assert sorted(hit.path for hit in site.requests) == sorted(
         ["/robots.txt", *(f"/p{n}" for n in range(12))]

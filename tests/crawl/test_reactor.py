@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from redis import Redis
 
+from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import linking, poll
 from tests.redis_server import OwnRedis
 
@@ -68,7 +69,7 @@ class Ticking(Spider):
     own_redis.freeze()
     time.sleep(3)  # the outage
     own_redis.thaw()
-    stderr = process.communicate(timeout=45)[1]
+    stderr = process.communicate(timeout=TIMEOUT)[1]
     assert process.returncode == 0, stderr
     worst = float(stderr.rpartition("worst=")[2].split()[0])
     assert worst < 1, stderr  # a blocking call would have stood still for all three seconds

@@ -13,6 +13,7 @@ from aiohttp import web
 from redis import Redis
 
 from crawlproj.frontier.codec import Entry
+from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import bomb, figures, linking, poll, push, status
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def test_nothing_in_the_queue_is_ever_unpickled(
         Entry(f"{site.url}/{number}", host, number, data) for number, data in enumerate(poison, start=1)
     ]
     asyncio.run(push(redis_url, entries))
-    stderr = process.communicate(timeout=30)[1]
+    stderr = process.communicate(timeout=TIMEOUT)[1]
     assert process.returncode == 0, stderr
     assert stderr.count("cannot be read") == 2
     assert (len(site.hits["/a"]), len(site.hits["/b"])) == (1, 1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from redis import Redis
 
+from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import linking, poll
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Fed(RedisSpider):
         process = scrapy.start("crawl", "fed", settings={"CRAWL_NAME": "fed", "MIN_INTERVAL_MS": 0})
         assert poll(lambda: site.hits["/1"] and site.hits["/2"])
         redis.rpush("fed:start", json.dumps({"url": site.url + "/3"}))
-        stderr = process.communicate(timeout=40)[1]
+        stderr = process.communicate(timeout=TIMEOUT)[1]
         assert redis.llen("fed:start") == 0
     assert process.returncode == 0, stderr
     assert [len(site.hits[f"/{n}"]) for n in (1, 2, 3)] == [1, 1, 1]
@@ -184,7 +185,7 @@ class Nothing(Spider):
         yield {"failed": failure.request.url}
         yield None
 """)
-    result = crawl("nothing", {"MAX_ATTEMPTS": 1}, url=site.url, timeout=20)
+    result = crawl("nothing", {"MAX_ATTEMPTS": 1}, url=site.url)
     assert result.returncode == 0, result.stderr
     found = {row["url"].removeprefix(site.url): (row["fetch_status"], row["reason"]) for row in result.pages}
     assert found.pop("/broken")[0] == "failed"
