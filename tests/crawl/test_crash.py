@@ -94,8 +94,7 @@ def test_a_second_signal_ends_at_once_and_loses_nothing(site: Site, scrapy: Proj
     answers = threading.Event()
 
     async def held(_: object) -> str:
-        while not answers.is_set():
-            await asyncio.sleep(0.05)
+        await asyncio.to_thread(answers.wait, TIMEOUT)
         return linking("/3")
 
     site.add("/1", held)
