@@ -25,7 +25,7 @@ from crawlproj.config import Config
 from crawlproj.connections import open_redis
 from crawlproj.frontier.codec import Codec, Entry
 from crawlproj.frontier.frontier import Frontier
-from crawlproj.frontier.records import Grant, Outcome
+from crawlproj.frontier.records import Grant, Outcome, Pending
 from crawlproj.knobs import KNOBS
 from crawlproj.scripts import Scripts
 from crawlproj.testing.servers import fast_folder
@@ -179,6 +179,11 @@ async def succeed(frontier: Frontier, *grants: Grant) -> None:
     """End leases well."""
     for grant in grants:
         assert (await frontier.finish(grant.token, Outcome.SUCCEEDED))[0]
+
+
+async def pending(frontier: Frontier) -> list[Pending]:
+    """Return what is queued, host by host, each in the order of its queue."""
+    return sorted([each async for each in frontier.dump_pending()], key=lambda each: each.host)
 
 
 async def crawl(frontier: Frontier) -> list[str]:
