@@ -388,7 +388,7 @@ local function mark(fp)
 end
 
 -- Let links in: five arguments each, from ARGV[first] to ARGV[last]: host, fingerprint, priority, flags, entry.
--- Flags: f queued even if seen, h at the head, c not a target of its own.
+-- Flags: f queued even if seen, h at the head, c not a target of its own, a<n> after n attempts.
 -- Marking it seen and queuing it are one step. Returns how many were new.
 local function admit(first, last)
   local added, marked = 0, 0
@@ -402,7 +402,8 @@ local function admit(first, last)
         added = added + 1
       end
     elseif new == 1 or flags:find('f', 1, true) then
-      local item = item_of(ARGV[i + 4], 0, 0, flags:find('c', 1, true) and 1 or 0)
+      local attempts = tonumber(flags:match('a(%d+)') or 0)
+      local item = item_of(ARGV[i + 4], attempts, 0, flags:find('c', 1, true) and 1 or 0)
       push(ARGV[i], item, tonumber(ARGV[i + 2]), flags:find('h', 1, true))
       added = added + 1
     end
