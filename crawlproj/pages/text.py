@@ -39,12 +39,12 @@ _NO_TEXT = (
     "input", "button", "select", "textarea", "datalist",
     "[hidden]", '[style*="display:none" i]', '[style*="display: none" i]',
 )  # fmt: skip
-# What a page that has such an element must hold somewhere.
-_NO_TEXT_WORDS = tuple(
-    (selector, "display" if "style" in selector else selector.strip("[]")) for selector in _NO_TEXT
+_NO_TEXT_ATTRIBUTES = tuple(
+    (selector, "display" if "style" in selector else "hidden") for selector in _NO_TEXT if "[" in selector
 )
-# Without these, ASCII text has no white space but single spaces and line ends, and empty lines.
-_ODD_SPACE = ("  ", "\n\n\n", " \n", "\n ", "\t", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f")
+_TAG = re.compile(r"<([a-z]+)")
+# Without these, ASCII text has no white space but single spaces and line ends.
+_ODD_SPACE = ("\t", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f", "  ")
 _LANDMARKS = (
     "nav", "header", "footer",
     "[role=navigation i]", "[role=banner i]", "[role=contentinfo i]",
@@ -102,14 +102,16 @@ def read_html(html: str, *, encoding: str | None = None) -> PageText:
     tags = html.count("<")
     if is_odd(html, tags):
         return _flat(html, encoding)
+    lower = html.lower()
+    tag_names = set(_TAG.findall(lower))
     removed: list[str] = []
-    if "noscript" in html or "NOSCRIPT" in html:
+    if "noscript" in tag_names:
         html = _NOSCRIPT.sub(lambda found: _without_noscript(found, removed), html)
     tree = HTMLTree.parse(html)
     document = tree.document
     if document is None or (tags > MAX_DEPTH and document.query_selector(_DEPTH_SELECTOR) is not None):
         return _flat(html, encoding)
-    skip = _named(html)
+    skip = _present(lower, tag_names)
     main = extract_plain_text(tree, main_content=True, skip_elements=skip, **_OPTIONS)
     visible = _visible(tree, skip)
     length = characters(main)
@@ -129,18 +131,19 @@ def read_html(html: str, *, encoding: str | None = None) -> PageText:
 def characters(text: str) -> int:
     """Count the characters of *text*, every run of white space as one, invisible ones alone as none."""
     if text.isascii() and not any(map(text.__contains__, _ODD_SPACE)):
-        text = text.strip()
-        return len(text) - text.count("\n\n")
+        lengths = [len(line.strip()) for line in text.split("\n")]
+        lines = len(lengths) - lengths.count(0)
+        return sum(lengths) + lines - 1 if lines else 0
     text = " ".join(text.split())
     if len(text) < _SHORT and not text.isascii() and not text.translate(_INVISIBLE).strip():
         return 0
     return len(text)
 
 
-def _named(html: str) -> list[str]:
-    """Return the selectors of what is no text that this page can have: each costs a walk over it."""
-    lower = html.lower()
-    return [selector for selector, word in _NO_TEXT_WORDS if word in lower]
+def _present(lower: str, tag_names: set[str]) -> list[str]:
+    """Return the selectors of what is no text that a page can have: each costs a walk over it."""
+    found = [selector for selector in _NO_TEXT if selector in tag_names]
+    return found + [selector for selector, word in _NO_TEXT_ATTRIBUTES if word in lower]
 
 
 def _visible(tree: HTMLTree, skip: list[str]) -> int:
