@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import shlex
 import sys
+import warnings
 from abc import abstractmethod
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
+from scrapy.spiderloader import get_spider_loader
 
 from crawlproj.config import Config
-from crawlproj.exceptions import BadArgument, CrawlError, ServerUnreachable, WrongUsage
+from crawlproj.exceptions import BadArgument, CrawlError, Refused, ServerUnreachable, WrongUsage
 from crawlproj.output import one_line, quiet_stdout
 
 if TYPE_CHECKING:
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from crawlproj.connections import Addresses
-    from crawlproj.frontier.frontier import Frontier, HostView
+    from crawlproj.crawls.rows import CrawlRow
+    from crawlproj.frontier.frontier import Frontier
+    from crawlproj.frontier.records import HostView
 
 INTERRUPTED = 130  #: what a shell expects after Ctrl-C
 HOST_STATES = ("ready", "inactive", "snoozed", "in-process", "retired", "exhausted")
@@ -191,13 +196,17 @@ async def frontier_hosts(addresses: Addresses, frontier_id: str) -> list[dict[st
 
 
 def host_row(view: HostView) -> dict[str, Any]:
-    """Return a host under the names of the contract, which are those of the view."""
-    return asdict(view)
+    """Return a host under the names of the contract, which are those of the view, without its own knobs."""
+    row = asdict(view)
+    del row["knobs"]
+    return row
 
 
 @contextlib.asynccontextmanager
-async def open_frontier(addresses: Addresses, frontier_id: str) -> AsyncIterator[Frontier | None]:
-    """Open the frontier of a crawl for as long as a command may take; None when its keys are gone."""
+async def open_frontier(
+    addresses: Addresses, frontier_id: str, *, patience: float | None = PATIENCE
+) -> AsyncIterator[Frontier | None]:
+    """Open the frontier of a crawl for at most *patience* seconds; None when its keys are gone."""
     from crawlproj.connections import open_redis, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
     from crawlproj.frontier.frontier import Frontier  # noqa: PLC0415
     from crawlproj.scripts import Scripts  # noqa: PLC0415
@@ -206,14 +215,43 @@ async def open_frontier(addresses: Addresses, frontier_id: str) -> AsyncIterator
     redis = open_redis(addresses.redis_url)
     scripts = Scripts(redis, where)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             frontier = Frontier(redis, scripts, frontier_id)
-            yield frontier if await frontier.exists() else None
+            if not await frontier.exists():
+                yield None
+                return
+            parts = int((await frontier.parts[0].tune({})).get("partitions", 1))
+            yield frontier if parts == 1 else Frontier(redis, scripts, frontier_id, parts)
     except TimeoutError:
-        raise ServerUnreachable("Redis", where, f"no answer within {PATIENCE} s") from None
+        raise ServerUnreachable("Redis", where, f"no answer within {patience} s") from None
     finally:
         await scripts.close()
         await redis.aclose()
+
+
+@contextlib.asynccontextmanager
+async def frontier_of(
+    addresses: Addresses, crawl: CrawlRow, *, patience: float | None = PATIENCE
+) -> AsyncIterator[Frontier]:
+    """Open the frontier of a run that has one. Raises Refused, which says why there is none."""
+    if crawl.status == "sealed":
+        raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, is sealed: nothing of it is queued any more")
+    async with open_frontier(addresses, crawl.frontier, patience=patience) as frontier:
+        if frontier is None:
+            why = "no worker has been at it yet"
+            if crawl.started_at is not None:
+                why = f"Redis has lost it: `scrapy rebuild {shlex.quote(crawl.name)}` fills it again"
+            raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, has no frontier: {why}")
+        yield frontier
+
+
+def spider_config(settings: Settings, spider: str) -> Config:
+    """Return the configuration with which a spider crawls: its own settings count as they do then."""
+    merged = settings.copy()
+    with warnings.catch_warnings(), contextlib.suppress(Exception):  # it may be gone, or broken by now
+        warnings.simplefilter("ignore")
+        get_spider_loader(settings).load(spider).update_settings(merged)
+    return Config.from_settings(merged)
 
 
 def words(option: str, given: str | None, known: Sequence[str]) -> list[str] | None:
@@ -225,6 +263,16 @@ def words(option: str, given: str | None, known: Sequence[str]) -> list[str] | N
         if word not in known:
             raise BadArgument(f"{option} must be of {', '.join(known)}, not {word!r}")
     return found
+
+
+def knob_pair(text: str, *, of_host: bool = False) -> tuple[str, float]:
+    """Return name and value of a KNOB=VALUE. Raises BadArgument."""
+    from crawlproj.knobs import parse_knob  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise BadArgument(f"a knob is turned with KNOB=VALUE, not {text[:80]!r}")
+    return name, parse_knob(name, value, of_host=of_host)
 
 
 def whole_number(text: str) -> int:
@@ -253,4 +301,6 @@ def _server_error(error: Exception) -> str | None:
         return f"PostgreSQL went away: {error}"
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
         return f"Redis went away: {error}"
+    if isinstance(error, redis.RedisError):
+        return f"Redis refuses: {error}"
     return None

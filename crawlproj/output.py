@@ -54,6 +54,7 @@ class Column:
     right: bool = False
     flexible: bool = False  #: takes what width is left, and is cut first
     keep_end: bool = False  #: cut in the middle: URLs of one site begin alike
+    fold: bool = False  #: goes on below instead of being cut
     spare: int = 0  #: people go without it when the terminal is too narrow; the highest goes first
 
 
@@ -120,8 +121,8 @@ class Output:
                 column.title,
                 justify="right" if column.right else "left",
                 width=width,
-                no_wrap=True,
-                overflow="ellipsis",
+                no_wrap=not column.fold,
+                overflow="fold" if column.fold else "ellipsis",
                 header_style="dim",
             )
         for row in shown:
@@ -224,6 +225,8 @@ def plain(value: Any) -> Any:
     """Return *value* as programs want it: times in UTC and ISO 8601, bytes in hex, null as null."""
     if value is None:
         return None
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, datetime):
         return utc(value)
     if isinstance(value, timedelta):

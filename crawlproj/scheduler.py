@@ -109,7 +109,9 @@ class FrontierScheduler(BaseScheduler):
         figures = self._worker.frontier.figures
         if figures.closed:
             return False
-        return figures.leased > 0 if figures.stop else not figures.idle
+        if figures.stop and not figures.paused:
+            return figures.leased > 0
+        return not figures.idle
 
     def enqueue_request(self, request: Request) -> bool:
         """Take a request for the frontier. False: it was seen before, or cannot be kept."""
@@ -266,7 +268,7 @@ class FrontierScheduler(BaseScheduler):
             # What is leased already counts as a target, and a limit on these is exact.
             if frontier.figures.stop not in {"", TARGETS}:
                 worker.draining = True
-            if worker.draining and self._ready:
+            if self._ready and (worker.draining or frontier.figures.paused):
                 await self._give_back()
             pause = POLL_SECONDS if granted.wait_ms is None else min(granted.wait_ms / 1000, POLL_SECONDS)
             with contextlib.suppress(TimeoutError):

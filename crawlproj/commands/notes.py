@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column(title="time", key="time", show=moment),
     Column(title="kind", key="namespace"),
-    Column(title="note", key="message", flexible=True),
+    Column(title="note", key="message", flexible=True, fold=True),
 )
 
 

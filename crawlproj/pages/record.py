@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any
 
 import zstandard
@@ -113,7 +113,7 @@ class Packer:
     def _links(self, page: PageObject) -> bytes:
         if not self._keeps_links or not (page.outlinks or page.known_links):
             return NULL
-        return bytea(self._compress(recovery_log(page.outlinks, page.known_links)))
+        return bytea(self._compress(recovery_log(page.outlinks, page.known_links, depth=page.depth + 1)))
 
     def _object(self, page: PageObject) -> tuple[bytes, tuple[bytes, ...], Body]:
         name = body_hash(page.body)
@@ -140,19 +140,29 @@ class Packer:
         return object_id, cells, Body(hash=name, size=len(page.body), data=self._compress(page.body))
 
 
-def recovery_log(*groups: Iterable[Any]) -> bytes:
+def recovery_log(*groups: Iterable[Any], depth: int) -> bytes:
     """Return the links of a page, one per line: what the frontier is refilled from.
 
-    A line is a URL; a link that is more than a plain GET has a tab and the rest of its queue entry.
+    A line is a URL; a link that is more than a plain GET has a tab and the rest of its queue entry; one that
+    is not at *depth*, behind its page, has another tab and its own.
     """
+    usual = (f"h{depth}/", f"s{depth}/", f"u{depth} ")
     lines: list[str] = []
     for link in chain.from_iterable(groups):
         if isinstance(link, str):
             lines.append(link)
             continue
-        rest = link.data.find("\n")
-        lines.append(link.url if rest < 0 else f"{link.url}\t{link.data[rest + 1 :]}")
+        line, _, extra = link.data.partition("\n")
+        if not line.startswith(usual):
+            lines.append(f"{link.url}\t{extra}\t{_depth(line)}")
+        else:
+            lines.append(f"{link.url}\t{extra}" if extra else link.url)
     return utf8("\n".join(lines))
+
+
+def _depth(line: str) -> int:
+    """Return the depth in the first line of a queue entry."""
+    return int("".join(takewhile(str.isdigit, line[1:])) or 0)
 
 
 def minimal(page: PageObject, why: str) -> PageObject:

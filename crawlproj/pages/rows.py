@@ -37,6 +37,7 @@ class Link:
 
     url: str
     extra: str | None  #: the second line of its queue entry, of a link that is more than a plain GET
+    depth: int | None = None  #: None: behind its page, as links are
 
 
 def list_pages(
@@ -114,14 +115,19 @@ def page_content(connection: Connection[Any], object_id: bytes) -> Content | Non
 def recovery_log(connection: Connection[Any], crawl_id: int) -> Iterator[dict[str, Any]]:
     """Yield what refills a run's frontier: its pages, each with the list of its `links`."""
     for row in _stream(connection, "recovery_log", crawl_id=crawl_id):
-        yield {**row, "links": links(row.pop("outlinks"))}
+        yield {**row, "links": [*links(row.pop("own_links")), *links(row.pop("outlinks"))]}
 
 
 def links(packed: bytes | None) -> list[Link]:
     """Return the links that `crawlproj.pages.record.recovery_log` packed."""
     lines = (unpack(packed) or b"").decode().split("\n")
-    parts = (line.partition("\t") for line in lines if line)
-    return [Link(url=url, extra=extra or None) for url, _, extra in parts]
+    return [_link(line) for line in lines if line]
+
+
+def _link(line: str) -> Link:
+    url, _, rest = line.partition("\t")
+    extra, _, depth = rest.partition("\t")
+    return Link(url=url, extra=extra or None, depth=int(depth) if depth else None)
 
 
 def unpack(packed: bytes | None) -> bytes | None:

@@ -17,7 +17,7 @@ class Link:
     """What the store needs of a `crawlproj.frontier.codec.Entry`."""
 
     url: str
-    data: str = "h1/"
+    data: str = "h2/"  # behind a page of depth 1, as they are here
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,19 +33,22 @@ def test_cells_fit_the_columns():
 
 
 def test_recovery_log_keeps_what_a_link_needs():
-    """A plain link is its URL; one that is more than that keeps the rest of its queue entry."""
+    """A plain link is its URL; one that is more than that keeps the rest of its queue entry, or its depth."""
     codec = Codec()
     tagged = codec.decode("b.example", b'h1/\n{"t":"tag"}')
     entries = [
         codec.encode_link("https://a.example/1", 2),
         codec.encode_link("https://b.example/2?x=\u00e9", 2, tagged),
         Entry("https://a.example/3", "a.example", 3, 's2/3\n{"M":"POST"}'),
+        codec.encode_link("https://a.example/4", 0),
+        codec.encode_link("https://b.example/5", 12, tagged),
     ]
-    packed = zstandard.compress(record.recovery_log(entries))
+    packed = zstandard.compress(record.recovery_log(entries, depth=2))
     assert rows.links(packed) == [
-        rows.Link(url=entry.url, extra=entry.data.partition("\n")[2] or None) for entry in entries
+        rows.Link(url=entry.url, extra=entry.data.partition("\n")[2] or None, depth=depth)
+        for entry, depth in zip(entries, (None, None, None, 0, 12), strict=True)
     ]
-    assert [link.extra is None for link in rows.links(packed)] == [True, False, False]
+    assert [link.extra is None for link in rows.links(packed)] == [True, False, False, True, False]
     assert rows.links(None) == []
 
 

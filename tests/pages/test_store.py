@@ -214,7 +214,7 @@ def links_of(sql: Connection) -> list[str]:
 
 async def test_links_of_a_page_without_an_object_are_kept_with_its_row(store, sql):
     """What an errback or the callback of an error page found can refill a lost frontier, too."""
-    entry = Link("https://a.example/b", data='h1/b\n{"c":"parse_b"}')
+    entry = Link("https://a.example/b", data='h2/b\n{"c":"parse_b"}')
     await store.put(failed(outlinks=(entry,), known_links=("https://a.example/c",)))
     assert links_of(sql) == ['https://a.example/b\t{"c":"parse_b"}', "https://a.example/c"]
 

@@ -1,0 +1,61 @@
+"""`scrapy resume`: let a paused crawl go on."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import TYPE_CHECKING
+
+from crawlproj import cli
+from crawlproj.output import Output, number
+
+if TYPE_CHECKING:
+    import argparse
+
+    from crawlproj.connections import Addresses
+    from crawlproj.frontier.records import Figures
+
+
+class Command(cli.Command):
+    """Resume a paused crawl."""
+
+    usage = "NAME"
+    summary = "Let a paused crawl go on, or one that pauses at its start or its finish"
+    details = (
+        "NAME is a crawl's name or number. Workers that have stayed go on within a second; without any the\n"
+        "crawl waits for its next `scrapy crawl`. Exit codes: 3 no such crawl; 4 it is over."
+    )
+    examples = ("scrapy resume news",)
+    arguments = (1, 1)
+
+    def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
+        """Resume the run's row, then its frontier."""
+        from crawlproj.crawls import control, rows  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+        addresses = self.addresses()
+        with self.database(addresses) as connection:
+            crawl = rows.find_crawl(connection, args[0])
+            control.resume(connection, crawl.id)
+            workers = len(rows.workers(connection, crawl.id))
+        figures = asyncio.run(_resume(addresses, crawl.frontier))
+        words = ["resumed"]
+        if figures is not None:
+            words.append(f"{number(figures.queued)} queued")
+        if workers:
+            words.append(f"{number(workers)} worker{'s' if workers > 1 else ''} on it")
+        else:
+            name = shlex.quote(crawl.name)
+            words.append(
+                f"no worker is on it, go on with: scrapy crawl {crawl.spider} … -s CRAWL_NAME={name}"
+            )
+        Output().line(" · ".join(words))
+        return None
+
+
+async def _resume(addresses: Addresses, frontier_id: str) -> Figures | None:
+    """Resume a frontier and return its figures; None if there is none."""
+    async with cli.open_frontier(addresses, frontier_id) as frontier:
+        if frontier is None:
+            return None
+        await frontier.resume()
+        return frontier.figures
