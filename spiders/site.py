@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider
 
+from crawlproj.config import Config
 from crawlproj.exceptions import BadArgument, BadUrl
 from crawlproj.frontier.canonical import normalise
-from crawlproj.items import Links
-from crawlproj.pages.links import LinkScope, extract_links
+from crawlproj.pages.links import DEFAULT_RULES, LinkRules, LinkScope, extract_links
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from crawlproj.items import Links
+
 SCOPES = ("host", "domain", "any")
-ARGUMENTS = ("seeds", "scope", "allow", "deny", "depth")
+ARGUMENTS = ("seeds", "scope", "allow", "deny", "depth", "embeds")
 
 
 class SiteSpider(Spider):
@@ -27,7 +31,10 @@ class SiteSpider(Spider):
 
     Arguments (`-a`): `seeds` (URLs apart by white space, or @file with one a line), `scope` (host, domain or
     any; of the seeds), `allow` and `deny` (regular expressions, searched in the URL; deny wins),
-    `depth` (how many links from a seed; unset: no limit).
+    `depth` (how many links from a seed; unset: no limit), `embeds` (1: the pages' images, styles and scripts,
+    too, from whatever host).
+
+    Settings: FRONTIER_NOFOLLOW, FRONTIER_IGNORED_EXTENSIONS.
     """
 
     name = "site"
@@ -39,18 +46,34 @@ class SiteSpider(Spider):
         allow: str | None = None,
         deny: str | None = None,
         depth: str | None = None,
+        embeds: str | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
         self.start_urls = read_seeds(seeds)
         self.seeds, self.scope, self.allow, self.deny, self.depth = seeds, scope, allow, deny, depth
+        self.embeds = embeds
         self._depth = _whole(depth)
+        self._embeds = _yes_or_no("embeds", embeds)
+        self._rules = DEFAULT_RULES
         self._links = LinkScope(
             scope=_one_of(scope),
             seeds=tuple(self.start_urls),
             allow=_pattern("allow", allow),
             deny=_pattern("deny", deny),
         )
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Build it with the crawl's rules for links. Raises BadSetting."""
+        self = super().from_crawler(crawler, *args, **kwargs)
+        config = Config.from_settings(crawler.settings)
+        ignored = config.ignored_extensions
+        self._rules = LinkRules(
+            obey_nofollow=config.nofollow == "obey",
+            ignored_extensions=DEFAULT_RULES.ignored_extensions if ignored is None else ignored,
+        )
+        return self
 
     @classmethod
     def check_arguments(cls, arguments: dict[str, Any]) -> None:
@@ -67,11 +90,14 @@ class SiteSpider(Spider):
             yield Request(url, dont_filter=True)
 
     def parse(self, response: Response, **_: Any) -> Iterator[Links]:
-        """Yield the links in scope."""
-        if self._depth is None or response.meta.get("depth", 0) < self._depth:
-            links = extract_links(response, self._links)
-            if links:
-                yield Links(links)
+        """Yield the links in scope, and what the page shows, which is part of it at any depth."""
+        deeper = self._depth is None or response.meta.get("depth", 0) < self._depth
+        if deeper or self._embeds:
+            links = extract_links(response, self._links, self._rules, embeds=self._embeds)
+            if not deeper:
+                links = replace(links, urls=())
+            if links.urls or links.embeds:
+                yield links
 
 
 def read_seeds(seeds: str) -> list[str]:
@@ -122,6 +148,12 @@ def _whole(depth: str | None) -> int | None:
     if not depth.isascii() or not depth.isdigit():
         raise BadArgument(f"argument depth must be a whole number, not {depth!r}")
     return int(depth)
+
+
+def _yes_or_no(name: str, value: str | None) -> bool:
+    if value not in {None, "", "0", "1"}:
+        raise BadArgument(f"argument {name} must be 0 or 1, not {value!r}")
+    return value == "1"
 
 
 def _pattern(name: str, value: str | None) -> re.Pattern[str] | None:

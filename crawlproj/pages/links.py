@@ -13,14 +13,22 @@ from scrapy.linkextractors import IGNORED_EXTENSIONS
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlproj.domains import registered_domain
+from crawlproj.items import Links
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy.http import Response
 
 _IGNORED = frozenset(IGNORED_EXTENSIONS)
 # What a browser would not change either: most links of most sites, at a tenth of the price.
 _PLAIN_PATH = re.compile(r"/(?:[\w-][\w.~-]*/)*(?:[\w-][\w.~-]*)?(?:\?[\w=&.~-]*)?", re.ASCII)
 _PORT = re.compile(r":\d+$")
+# One candidate: a URL that ends neither in a comma nor before one without white space, and its descriptor.
+_SRCSET = re.compile(r"([^\s,](?:\S*[^\s,])?)(?:,+|\s[^,]*(?:,|$)|$)")
+_EMBEDS = (("img", "src"), ("img", "srcset"), ("source", "src"), ("source", "srcset"), ("script", "src"))
+_SHOWN = frozenset({"stylesheet", "icon"})  # what of `<link>` is part of the page
+_NO_AGENT = ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,17 @@ class LinkScope:
         return frozenset(_place(seed, self.scope) for seed in self.seeds)
 
 
+@dataclass(frozen=True, slots=True)
+class LinkRules:
+    """Which links of a page count at all."""
+
+    obey_nofollow: bool = True
+    ignored_extensions: frozenset[str] = _IGNORED  #: of files that are no pages
+
+
+DEFAULT_RULES = LinkRules()
+
+
 def _place(url: str, scope: str) -> str:
     start = url.index("//") + 2
     host = url[start : url.index("/", start)].rpartition("@")[2]
@@ -56,27 +75,80 @@ def _place(url: str, scope: str) -> str:
     return registered_domain(name) or name
 
 
-def extract_links(response: Response, scope: LinkScope) -> tuple[str, ...]:
+def extract_links(
+    response: Response, scope: LinkScope, rules: LinkRules = DEFAULT_RULES, *, embeds: bool = False
+) -> Links:
     """Return the links in scope of an HTML page, each once, in its order, in their wire form.
 
-    `<a href>` and `<area href>` count, resolved against `<base href>`. What is no http(s) URL and what
-    Scrapy's own LinkExtractor takes for no page by its extension is left out.
+    `<a href>` and `<area href>` count, resolved against `<base href>`. What is no http(s) URL, no page by its
+    extension, or what a site asks not to be followed is left out. With *embeds* comes what the page
+    shows, from any host: images, styles, icons and scripts, less what is denied.
     """
     if not isinstance(response, HtmlResponse):
-        return ()
+        return Links(())
     tree = LexborHTMLParser(response.body if response.encoding == "utf-8" else response.text)
     base = _base(tree, response.url)
+    shown = tuple(_embeds(tree, base, scope)) if embeds else ()
+    if rules.obey_nofollow and _is_nofollow(tree, response):
+        return Links((), shown)
+    return Links(_links(tree, base, scope, rules), shown)
+
+
+def _links(tree: LexborHTMLParser, base: str, scope: LinkScope, rules: LinkRules) -> tuple[str, ...]:
     origin = base[: base.index("/", base.index("//") + 2)]
+    obey, ignored = rules.obey_nofollow, rules.ignored_extensions
     found: dict[str, None] = {}
     for tag in ("a", "area"):
         for node in tree.tags(tag):
-            link = node.attributes.get("href")
+            attributes = node.attributes
+            link = attributes.get("href")
             if not link or link[0] == "#":
                 continue
+            if obey and (rel := attributes.get("rel")) and "nofollow" in rel.lower().split():
+                continue
             url = origin + link if _PLAIN_PATH.fullmatch(link) else _resolve(base, link)
-            if url is not None and url not in found and not _is_file(url) and url in scope:
+            if url is not None and url not in found and not _is_file(url, ignored) and url in scope:
                 found[url] = None
     return tuple(found)
+
+
+def _embeds(tree: LexborHTMLParser, base: str, scope: LinkScope) -> dict[str, None]:
+    """Return what the page shows, each once: what it needs before it can be seen comes first."""
+    found: dict[str, None] = {}
+    for link in dict.fromkeys(_embedded(tree)):
+        url = _resolve(base, link)
+        if url is not None and not (scope.deny is not None and scope.deny.search(url)):
+            found[url] = None
+    return found
+
+
+def _embedded(tree: LexborHTMLParser) -> Iterator[str]:
+    for node in tree.tags("link"):
+        attributes = node.attributes
+        if attributes.get("href") and _SHOWN.intersection((attributes.get("rel") or "").lower().split()):
+            yield str(attributes["href"])
+    for tag, name in _EMBEDS:
+        for node in tree.tags(tag):
+            value = node.attributes.get(name)
+            if value and name == "srcset":
+                yield from (each[1] for each in _SRCSET.finditer(value))
+            elif value:
+                yield value
+
+
+def _is_nofollow(tree: LexborHTMLParser, response: Response) -> bool:
+    """Say whether a site asks not to follow any link of this page, in its head or in a header."""
+    words: list[str] = []
+    for header in response.headers.getlist(b"X-Robots-Tag"):
+        name, colon, _ = header.decode("latin-1").partition(":")
+        # `otherbot: nofollow` is for one of that name.
+        if not colon or "," in name or name.strip().lower() in _NO_AGENT:
+            words += header.decode("latin-1").split(",")
+    for node in tree.tags("meta"):
+        attributes = node.attributes
+        if (attributes.get("name") or "").strip().lower() == "robots":
+            words += (attributes.get("content") or "").split(",")
+    return not {"nofollow", "none"}.isdisjoint(word.strip().lower() for word in words)
 
 
 def _base(tree: LexborHTMLParser, url: str) -> str:
@@ -96,6 +168,6 @@ def _resolve(base: str, link: str) -> str | None:
     return url if url.startswith(("http://", "https://")) else None
 
 
-def _is_file(url: str) -> bool:
+def _is_file(url: str, extensions: frozenset[str]) -> bool:
     name = url.partition("?")[0].rpartition("/")[2]
-    return "." in name and name.rpartition(".")[2].lower() in _IGNORED
+    return "." in name and name.rpartition(".")[2].lower() in extensions

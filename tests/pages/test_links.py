@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse, TextResponse
 
 from crawlproj.domains import registered_domain
-from crawlproj.pages.links import _PLAIN_PATH, LinkScope, extract_links
+from crawlproj.items import Links
+from crawlproj.pages.links import _PLAIN_PATH, LinkRules, LinkScope, extract_links
 
 HERE = "http://www.site.test/dir/page"
 EVERYWHERE = LinkScope("any", (HERE,))
@@ -19,7 +20,7 @@ EVERYWHERE = LinkScope("any", (HERE,))
 
 def links(html: str, scope: LinkScope = EVERYWHERE, url: str = HERE) -> list[str]:
     """Return the links of *html* as a page at *url*."""
-    return list(extract_links(HtmlResponse(url, body=html, encoding="utf-8"), scope))
+    return list(extract_links(HtmlResponse(url, body=html, encoding="utf-8"), scope).urls)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_base_areas_order_and_repeats() -> None:
 
 def test_what_is_no_html_has_no_links() -> None:
     """Text with tags in it is text."""
-    assert extract_links(TextResponse(HERE, body=b'<a href="/x">'), EVERYWHERE) == ()
+    assert extract_links(TextResponse(HERE, body=b'<a href="/x">'), EVERYWHERE) == Links(())
 
 
 @pytest.mark.parametrize(
@@ -91,3 +92,126 @@ def test_a_host_without_a_registered_domain_is_its_own() -> None:
         scope = LinkScope("domain", (f"http://{host}:8080/",))
         assert f"http://{host}/x" in scope
         assert "http://127.0.0.2/" not in scope
+
+
+def read(
+    html: str, *, scope: LinkScope = EVERYWHERE, headers: dict[str, str] | None = None, **rules: object
+) -> Links:
+    """Return the links and embeds of *html* as a page with these headers."""
+    response = HtmlResponse(HERE, body=html, encoding="utf-8", headers=headers or {})
+    return extract_links(response, scope, LinkRules(**rules), embeds=True)  # type: ignore[arg-type]
+
+
+def names(urls: tuple[str, ...]) -> list[str]:
+    """Return URLs without what all of them have."""
+    return [url.removeprefix("http://www.site.test/") for url in urls]
+
+
+def test_a_site_may_ask_not_to_follow_a_link() -> None:
+    """By `rel`, among other words, in any case; words that only look like it do not count."""
+    html = (
+        "<a href=/1 rel=nofollow>x</a><a href=/2 rel='noopener NoFollow'>x</a>"
+        "<a href=/3 rel='nofollows'>x</a>"
+        "<area href=/4 rel=nofollow><a href=/5 rel='me no-follow'>x</a><a href=/6 rel>x</a><a href=/3>x</a>"
+    )
+    assert names(read(html).urls) == ["3", "5", "6"]
+    assert names(read(html, obey_nofollow=False).urls) == ["1", "2", "3", "5", "6", "4"]
+
+
+@pytest.mark.parametrize(
+    ("head", "header", "follows"),
+    [
+        ("", None, True),
+        ('<meta name="robots" content="nofollow">', None, False),
+        ('<meta name=" ROBOTS " content="noarchive, NoFollow ">', None, False),
+        ('<meta name="robots" content="none">', None, False),
+        ('<meta name="robots" content="noindex">', None, True),
+        ('<meta name="robots">', None, True),
+        ('<meta name="otherbot" content="nofollow">', None, True),
+        ('<meta property="robots" content="nofollow">', None, True),
+        ('<meta name="description" content="nofollow">', None, True),
+        ("", "nofollow", False),
+        ("", "noindex, NOFOLLOW", False),
+        ("", "none", False),
+        ("", "noindex, unavailable_after: 1 Jan 2030, nofollow", False),
+        ("", "unavailable_after: 1 Jan 2030, nofollow", False),
+        ("", "max-snippet: 5, nofollow", False),
+        ("", "otherbot: nofollow", True),
+        ("", "otherbot: noindex, nofollow", True),
+        ("", "index, follow", True),
+    ],
+)
+def test_a_page_may_ask_not_to_be_followed(head: str, header: str | None, follows: bool) -> None:
+    """In its head or in a header, not in the name of another robot; what it shows is no link."""
+    html = f"<head>{head}</head><a href=/a>x</a><img src=/i.png>"
+    headers = {} if header is None else {"X-Robots-Tag": header}
+    found = read(html, headers=headers)
+    assert names(found.urls) == (["a"] if follows else [])
+    assert names(found.embeds) == ["i.png"]
+    assert names(read(html, headers=headers, obey_nofollow=False).urls) == ["a"]
+
+
+def test_several_headers_are_one() -> None:
+    """As RFC 9110 has it: each with its own robot."""
+    headers = {"X-Robots-Tag": ["otherbot: noindex", "nofollow"]}
+    assert read("<a href=/a>x</a>", headers=headers).urls == ()  # type: ignore[arg-type]
+
+
+def test_which_files_are_no_pages_can_be_chosen() -> None:
+    """By default what Scrapy's link extractors leave out; none at all; or others."""
+    html = "<a href=/a.pdf>x</a><a href=/b.HTML>x</a><a href=/c.d/e>x</a><a href=/>x</a>"
+    assert names(read(html).urls) == ["b.HTML", "c.d/e", ""]
+    assert names(read(html, ignored_extensions=frozenset()).urls) == ["a.pdf", "b.HTML", "c.d/e", ""]
+    assert names(read(html, ignored_extensions=frozenset({"html", "d", "test"})).urls) == [
+        "a.pdf",
+        "c.d/e",
+        "",
+    ]
+
+
+def test_what_a_page_shows() -> None:
+    """Styles and icons first, then images and scripts; each once, from the base, and nothing else."""
+    html = """<head><base href="/b/"><link rel="Stylesheet" href="s.css">
+    <link rel="shortcut icon" href="/i.ico"><link rel="alternate" href="feed.xml">
+    <link rel="stylesheet"><link href="x"><link rel="canonical" href="c"></head><a href="page">
+    <img src="1.png" srcset="1.png 1x, 2.png 2x"></a>
+    <picture><source srcset="3.webp"></picture><video><source src="http://cdn.test/v.mp4"></video>
+    <script src="//cdn.test/j.js"></script><script>1</script>
+    <img src="data:image/png;base64,AA=="><img src=""><img><iframe src="frame"></iframe><img src="1.png#x">"""
+    found = read(html, scope=LinkScope("host", (HERE,)))
+    assert names(found.urls) == ["b/page"]
+    assert names(found.embeds) == [
+        *("b/s.css", "i.ico", "b/1.png", "b/2.png", "http://cdn.test/v.mp4", "b/3.webp"),
+        "http://cdn.test/j.js",
+    ]
+    denying = LinkScope("host", (HERE,), allow=re.compile("nothing"), deny=re.compile("cdn|ico$"))
+    assert names(read(html, scope=denying).embeds) == ["b/s.css", "b/1.png", "b/2.png", "b/3.webp"]
+    response = HtmlResponse(HERE, body=html, encoding="utf-8")
+    assert extract_links(response, EVERYWHERE).embeds == ()
+
+
+@pytest.mark.parametrize(
+    ("srcset", "urls"),
+    [
+        ("a", ["a"]),
+        ("a 1x", ["a"]),
+        (" a 1x , b 2x,c 300w ", ["a", "b", "c"]),
+        ("a, b", ["a", "b"]),
+        ("a,b 2x", ["a,b"]),
+        ("a 1x,b 2x", ["a", "b"]),
+        (",,a,, ,b,", ["a", "b"]),
+        ("/w,300/a 1x, /w,600/b 2x", ["w,300/a", "w,600/b"]),
+        (",", []),
+        (" ", []),
+    ],
+)
+def test_srcset(srcset: str, urls: list[str]) -> None:
+    """As HTML reads it: a comma within a URL belongs to it, one at its end does not."""
+    where = ["/" + url if srcset.lstrip().startswith("/") else "/dir/" + url for url in urls]
+    assert list(read(f'<img srcset="{srcset}">').embeds) == ["http://www.site.test" + each for each in where]
+
+
+def test_a_srcset_without_an_end_costs_no_more_than_its_length() -> None:
+    """A hundred kilobytes of commas, spaces or letters is read once."""
+    for text in (",", " ", "a", "a,", "a ,", ", a"):
+        read(f'<img srcset="{text * (100_000 // len(text))}">')
