@@ -1,0 +1,16 @@
+"""The domain that somebody registered, by the list of public suffixes that comes with tldextract."""
+
+from __future__ import annotations
+
+from tldextract import TLDExtract
+
+# The packaged list: a crawl must not depend on fetching another one.
+_SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+
+def registered_domain(host: str, *, private: bool = False) -> str | None:
+    """Return the domain that a host name without port belongs to, or None for addresses and single names.
+
+    With *private*, names that companies give away (`somebody.github.io`) count as registered, too.
+    """
+    return _SUFFIXES(host, include_psl_private_domains=private).top_domain_under_public_suffix or None
