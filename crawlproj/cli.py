@@ -208,7 +208,7 @@ async def open_frontier(
 ) -> AsyncIterator[Frontier | None]:
     """Open the frontier of a crawl for at most *patience* seconds; None when its keys are gone."""
     from crawlproj.connections import open_redis, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
-    from crawlproj.frontier.frontier import Frontier  # noqa: PLC0415
+    from crawlproj.frontier.find import find  # noqa: PLC0415
     from crawlproj.scripts import Scripts  # noqa: PLC0415
 
     where = redact(addresses.redis_url)
@@ -216,12 +216,7 @@ async def open_frontier(
     scripts = Scripts(redis, where)
     try:
         async with asyncio.timeout(patience):
-            frontier = Frontier(redis, scripts, frontier_id)
-            if not await frontier.exists():
-                yield None
-                return
-            parts = int((await frontier.parts[0].tune({})).get("partitions", 1))
-            yield frontier if parts == 1 else Frontier(redis, scripts, frontier_id, parts)
+            yield await find(redis, scripts, frontier_id)
     except TimeoutError:
         raise ServerUnreachable("Redis", where, f"no answer within {patience} s") from None
     finally:

@@ -6,12 +6,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Self
 
+from redis.exceptions import RedisError
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
 from crawlproj.crawls import lifecycle
 from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.exceptions import CrawlError, NotFound, Refused
+from crawlproj.frontier.find import drop_all
 from crawlproj.redaction import without_secrets
 from crawlproj.signals import crawl_cleanup, crawl_completed, crawl_setup, crawl_start
 from crawlproj.worker import Outcome, Worker
@@ -25,6 +27,7 @@ logger = logging.getLogger(__name__)
 #: Reasons for closing after which nothing is left to do here: the run may be sealed.
 ENDS = frozenset({"finished", "stopped_early"})
 INTERRUPTED = 11
+LATEST = 100  # sealed runs whose frontiers a worker looks for
 #: Reasons for closing that are errors of this worker.
 ERRORS = frozenset({"worker_failed", "scheduler_failed", "pipeline_failed", "start_error", "setup_failed"})
 
@@ -50,6 +53,7 @@ class LifecycleExtension:
         self._worker = Worker.of(crawler)
         self._heart: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
         self._reason = "shutdown"  # two signals in a row close the engine without a word
 
     @classmethod
@@ -93,6 +97,7 @@ class LifecycleExtension:
             return
         self._heart = self._worker.watch(self._beat())
         self._guard = self._worker.watch(self._worker.keep_servers())
+        self._tidying = self._worker.watch(self._tidy())
         try:
             await self._send(crawl_start)
             self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
@@ -108,7 +113,7 @@ class LifecycleExtension:
     async def engine_stopped(self) -> None:
         """Seal the run if nothing is left anywhere, else leave it due at once."""
         worker = self._worker
-        for task in (self._heart, self._guard):
+        for task in (self._heart, self._guard, self._tidying):
             if task is not None:
                 task.cancel()
         if not worker.is_open:
@@ -151,6 +156,16 @@ class LifecycleExtension:
                 logger.warning("Crawl %s is over, or paused by now; this worker stops", worker.crawl.name)
                 worker.close_spider("lease_lost")
                 return
+
+    async def _tidy(self) -> None:
+        """Drop frontiers of sealed runs whose worker died between the one and the other."""
+        worker = self._worker
+        try:
+            sealed = await lifecycle.sealed_frontiers(worker.database, LATEST)
+            if left := await drop_all(worker.redis, worker.scripts, sealed):
+                logger.info("%d frontiers of sealed runs were left behind and are gone now", len(left))
+        except (CrawlError, RedisError) as exc:  # nobody's crawl depends on it
+            logger.warning("Frontiers of sealed runs may be left behind: %s", exc)
 
     async def _obey(self, status: CrawlStatus) -> None:
         """Pause the frontier of a paused run, should whoever paused it not have come that far."""

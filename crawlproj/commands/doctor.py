@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import shlex
 import shutil
 import sys
 import warnings
@@ -19,6 +21,7 @@ from crawlproj import cli
 from crawlproj import settings as defaults
 from crawlproj.exceptions import CrawlError, ServerUnreachable
 from crawlproj.output import Output, one_line, styled
+from crawlproj.redaction import what_it_says
 
 if TYPE_CHECKING:
     import argparse
@@ -28,8 +31,10 @@ if TYPE_CHECKING:
 
     from crawlproj.config import Config
     from crawlproj.connections import Addresses
+    from crawlproj.crawls.rows import CrawlRow
 
 CHECK_SAID_NO = 6
+PATIENCE = 300  # seconds for looking into all frontiers: millions of hosts take a while
 LEAST_SCRAPY = (2, 19)
 LEAST_REDIS = 7
 LEAST_VALKEY = 8
@@ -71,6 +76,7 @@ class Command(cli.Command):
     summary = "Check what is installed, reachable and set up"
     details = (
         "Exit code 6 if something says FAIL; a warning is no failure. The embedded servers are started.\n"
+        "The frontiers of all open runs are looked into; what sealed runs have left in Redis is removed.\n"
         "Piped, separated by tabs: verdict, check, detail, what to do."
     )
     examples = ("scrapy doctor", "scrapy doctor --json")
@@ -148,7 +154,10 @@ def _spiders(settings: Settings) -> Finding:
 
 
 def _servers(config: Config) -> Iterator[Finding]:
-    from crawlproj.connections import ensure_servers  # noqa: PLC0415  # keeps `scrapy` quick to start
+    import psycopg  # noqa: PLC0415  # keeps `scrapy` quick to start
+    import redis  # noqa: PLC0415
+
+    from crawlproj.connections import ensure_servers  # noqa: PLC0415
 
     try:
         addresses = ensure_servers(config)
@@ -159,11 +168,14 @@ def _servers(config: Config) -> Iterator[Finding]:
     except CrawlError as error:
         yield Finding(check="servers", verdict=Verdict.FAIL, detail=str(error))
         return
-    for check, ask in (("Redis", _redis), ("PostgreSQL", _postgres)):
+    for check, ask in (("Redis", _redis), ("PostgreSQL", _postgres), ("frontiers", _frontiers)):
         try:
             yield from ask(addresses)
         except CrawlError as error:
             yield Finding(check=check, verdict=Verdict.FAIL, detail=str(error))
+        except (redis.RedisError, psycopg.Error) as error:  # it answers, but not to this
+            url = addresses.database_url if isinstance(error, psycopg.Error) else addresses.redis_url
+            yield Finding(check=check, verdict=Verdict.FAIL, detail=what_it_says(error, url))
 
 
 def _redis(addresses: Addresses) -> Iterator[Finding]:
@@ -229,6 +241,75 @@ def _postgres(addresses: Addresses) -> Iterator[Finding]:
         verdict=Verdict.OK if have == want or by_itself else Verdict.FAIL,
         detail=f"{have}" if have == want else f"{have}, this code wants {want}",
         fix="the next crawl brings it up to date" if by_itself else fix,
+    )
+
+
+def _frontiers(addresses: Addresses) -> Iterator[Finding]:
+    from crawlproj import schema  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from crawlproj.connections import connect_database  # noqa: PLC0415
+    from crawlproj.crawls import rows  # noqa: PLC0415
+
+    with contextlib.closing(connect_database(addresses.database_url)) as connection:
+        have, want = schema.check(connection)
+        if have != want:
+            return  # said before; what the tables are like is not known
+        runs = rows.open_runs(connection)
+        sealed = rows.sealed_frontiers(connection)
+    faulty, left = asyncio.run(_inspect(addresses, runs, sealed))
+    yield from faulty
+    if not faulty:
+        yield Finding(check="frontiers", verdict=Verdict.OK, detail=f"{len(runs)} open, all consistent")
+    if left:
+        detail = f"{len(left)} of sealed runs were left behind, and are gone now"
+        yield Finding(check="frontiers", verdict=Verdict.OK, detail=detail)
+
+
+async def _inspect(
+    addresses: Addresses, runs: list[tuple[CrawlRow, bool]], sealed: list[str]
+) -> tuple[list[Finding], list[str]]:
+    """Look into the frontier of every open run; drop those of sealed ones."""
+    from crawlproj.connections import open_redis, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from crawlproj.frontier.find import drop_all, find  # noqa: PLC0415
+    from crawlproj.scripts import Scripts  # noqa: PLC0415
+
+    client = open_redis(addresses.redis_url)
+    scripts = Scripts(client, redact(addresses.redis_url))
+    found: list[Finding] = []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            for run, has_pages in runs:
+                frontier = await find(client, scripts, run.frontier)
+                if frontier is not None:
+                    found += _faults(run, await frontier.inspect())
+                elif has_pages:
+                    found.append(_lost(run))
+            return found, await drop_all(client, scripts, sealed)
+    except TimeoutError:
+        raise ServerUnreachable(
+            "Redis", redact(addresses.redis_url), f"no answer within {PATIENCE} s"
+        ) from None
+    finally:
+        await scripts.close()
+        await client.aclose()
+
+
+def _faults(run: CrawlRow, faults: list[str]) -> Iterator[Finding]:
+    if faults:
+        more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+        yield Finding(
+            check="frontiers",
+            verdict=Verdict.FAIL,
+            detail=f"crawl {run.name}, run {run.run}: {faults[0]}{more}",
+            fix=f"stop its workers, then: scrapy rebuild {shlex.quote(run.name)} --force",
+        )
+
+
+def _lost(run: CrawlRow) -> Finding:
+    return Finding(
+        check="frontiers",
+        verdict=Verdict.FAIL,
+        detail=f"crawl {run.name}, run {run.run}, has pages and no frontier: Redis has lost it",
+        fix=f"scrapy rebuild {shlex.quote(run.name)}",
     )
 
 

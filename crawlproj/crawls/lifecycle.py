@@ -186,6 +186,15 @@ async def reclaim(database: Database) -> list[tuple[int, str]]:
     return await database.run(work)
 
 
+async def sealed_frontiers(database: Database, limit: int) -> list[str]:
+    """Return the ids of the frontiers of the runs that were sealed last."""
+
+    async def work(connection: Connection) -> list[str]:
+        return [row["frontier"] for row in await _rows(connection, "sealed_frontiers", limit=limit)]
+
+    return await database.run(work)
+
+
 async def record_event(
     database: Database, crawl: Crawl, worker: str, kind: str, event: Mapping[str, Any] | None = None
 ) -> bool:

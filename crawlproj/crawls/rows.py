@@ -91,6 +91,16 @@ def hosts(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
     return _fetch(connection, "hosts", crawl_id=crawl_id)
 
 
+def open_runs(connection: Connection[Any]) -> list[tuple[CrawlRow, bool]]:
+    """Return every run that is not sealed, and whether it has pages."""
+    return [(_crawl(row), row["has_pages"]) for row in _fetch(connection, "open_runs")]
+
+
+def sealed_frontiers(connection: Connection[Any]) -> list[str]:
+    """Return the ids of the frontiers of all sealed runs."""
+    return [row["frontier"] for row in _fetch(connection, "sealed_frontiers", limit=None)]
+
+
 def example_page(connection: Connection[Any], crawl_id: int) -> str | None:
     """Return the URL of some page of a run that has been stored, None if there is none."""
     rows = _fetch(connection, "example_page", crawl_id=crawl_id)

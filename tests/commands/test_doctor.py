@@ -1,9 +1,16 @@
 """`scrapy doctor`."""
 
+import asyncio
+
 import pytest
+from scrapy.settings import Settings
 
 from crawlproj.commands.doctor import find_browser
-from crawlproj.connections import open_redis_sync
+from crawlproj.config import Config
+from crawlproj.connections import open_redis, open_redis_sync
+from crawlproj.frontier.codec import Codec
+from crawlproj.frontier.frontier import Frontier
+from crawlproj.scripts import Scripts
 
 
 def verdicts(done):
@@ -41,7 +48,7 @@ def test_redis_that_evicts(scrapy, redis_url):
 
 def test_schema_that_is_missing(scrapy, database):
     """A given database without the schema is a FAIL, with the command that helps."""
-    database.execute("UPDATE schema_version SET number = 0")
+    database.execute("DELETE FROM schema_version")
     done = scrapy("doctor")
     assert done.code == 6
     assert "FAIL\tschema" in done.out
@@ -93,3 +100,68 @@ def test_browser_of_playwright(tmp_path):
         (folder / "headless_shell").write_text("")
     environment = {"PATH": "", "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path)}
     assert "1200" in str(find_browser(None, environment))
+
+
+@pytest.fixture
+async def frontier(redis_url, add_crawl):
+    """Yield the frontier of a started crawl `a`, with one link."""
+    add_crawl("a")
+    redis = open_redis(redis_url)
+    scripts = Scripts(redis, "test")
+    frontier = Frontier(redis, scripts, "a.1")
+    settings = Settings()
+    settings.setmodule("crawlproj.settings")
+    await frontier.create(Config.from_settings(settings))
+    await frontier.schedule([Codec().encode_link("http://a.test/", 0)])
+    yield frontier
+    await scripts.close()
+    await redis.aclose()
+
+
+async def test_frontiers_of_open_runs_are_looked_into(scrapy_here, frontier, redis_url):
+    """A consistent one is ok; a host that is in two places is a FAIL, and the crawl is named."""
+    done = await asyncio.to_thread(scrapy_here, "doctor")
+    assert (done.code, "ok\tfrontiers\t1 open, all consistent" in done.out) == (0, True), done.out
+    with open_redis_sync(redis_url) as client:
+        client.zadd(f"{frontier.prefix}inactive", {"a.test": 1})
+    done = await asyncio.to_thread(scrapy_here, "doctor")
+    assert done.code == 6
+    assert "FAIL\tfrontiers\tcrawl a, run 1: a.test is in " in done.out
+    assert "scrapy rebuild a --force" in done.out
+
+
+def test_a_frontier_that_is_lost(scrapy_here, add_crawl, add_page):
+    """An open run with pages and without a frontier is a FAIL, with the command that helps."""
+    add_page(add_crawl("a"), "http://a.test/1")
+    add_crawl("b", status="queued")  # nobody has been at it, so there is nothing to miss
+    done = scrapy_here("doctor")
+    assert done.code == 6
+    (line,) = [line for line in done.lines if line.startswith("FAIL")]
+    assert line == (
+        "FAIL\tfrontiers\tcrawl a, run 1, has pages and no frontier: Redis has lost it\tscrapy rebuild a"
+    )
+
+
+async def test_frontiers_of_sealed_runs_are_removed(scrapy_here, frontier, database, redis_url):
+    """A worker that died between the seal of its run and the end of its frontier leaves no keys for good."""
+    database.execute("UPDATE crawl SET status = 'sealed', retry_at = NULL")
+    done = await asyncio.to_thread(scrapy_here, "doctor")
+    assert (done.code, "1 of sealed runs were left behind" in done.out) == (0, True), done.out
+    with open_redis_sync(redis_url) as client:
+        assert client.keys("frontier:*") == []
+
+
+def test_redis_that_refuses(scrapy, redis_url, valkey_url):
+    """An error that is none of the connection is a FAIL in one line, without a traceback."""
+    with open_redis_sync(redis_url) as client:
+        client.execute_command("ACL", "SETUSER", "weak", "on", ">s3cret", "~*", "+ping", "+hello", "+client")
+    try:
+        weak = redis_url.replace("unix://", "unix://weak:s3cret@").replace("redis://", "redis://weak:s3cret@")
+        done = scrapy("doctor", REDIS_URL=weak)
+    finally:
+        with open_redis_sync(valkey_url) as client:
+            client.execute_command("ACL", "DELUSER", "weak")
+    assert done.code == 6, done.err
+    assert "Traceback" not in done.err
+    assert "s3cret" not in done.out + done.err
+    assert "FAIL\tRedis\t" in done.out
