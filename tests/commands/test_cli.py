@@ -118,7 +118,7 @@ def test_crawl_that_may_not_be_joined(scrapy_here, add_crawl, database, line, na
 
 def test_database_without_schema(scrapy, database):
     """A given database is never migrated behind its owner's back: exit code 4, and what to do."""
-    database.execute("UPDATE schema_version SET number = -1")
+    database.execute("UPDATE schema_version SET number = -number")
     done = scrapy("crawls")
     assert done.code == 4
     assert "scrapy migrate" in done.err
