@@ -18,6 +18,7 @@ from crawlproj import connections, schema
 from crawlproj.config import Config
 from crawlproj.crawls import lifecycle
 from crawlproj.exceptions import CrawlError
+from crawlproj.frontier.canonical import host_key
 from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.seen_cache import SeenCache
@@ -212,9 +213,18 @@ class Worker:
             )
 
     async def set_crawl_delay(self, host: str, seconds: float) -> None:
-        """Take a robots.txt's crawl-delay as the host's interval; the frontier cuts it to its knob."""
+        """Take a robots.txt's crawl-delay as the interval of its host's queue, which the frontier's knob cuts.
+
+        A queue that hosts share has the largest of theirs.
+        """
         interval = crawl_delay_ms(seconds, min_interval_ms=0, max_seconds=LONGEST_DELAY)
-        await self.frontier.set_crawl_delay(host, interval)
+        for queue in self._queues(host):
+            await self.frontier.set_crawl_delay(queue, interval, shared=queue != host)
+
+    def _queues(self, host: str) -> set[str]:
+        """Return where a host's URLs wait: what is under way knows of queues that spiders have named."""
+        here = {visit.lease.host for visit in self.visits.values() if host_key(visit.entry.wire) == host}
+        return here | {self.codec.queue_of(host)}
 
     async def close(self) -> None:
         """Close the connections."""

@@ -211,6 +211,13 @@ class Codec:
         """Return the 16 bytes under which the page of a wire URL is kept."""
         return page_key(self.canonical(wire), method, body)
 
+    def queue_of(self, host: str) -> str:
+        """Return the queue of a host key, by address where that is known by now."""
+        queue = self._assignment.by_host(host)
+        if self._addresses is None or self._assignment.group(host):
+            return queue
+        return self._addresses.known(name_only(host)) or queue
+
     async def assign(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Return entries in the queues that take a look-up to know; to be done before they are sent.
 

@@ -301,9 +301,13 @@ class Frontier:
             own["blocked"] = 1 if blocked else False
         await self._part(host).set_host(host, own)
 
-    async def set_crawl_delay(self, host: str, milliseconds: int) -> None:
-        """Take what a robots.txt asks for as a host's interval; 0: it asks for none."""
-        await self._part(host).set_host(host, {"crawl_delay": milliseconds})
+    async def set_crawl_delay(self, host: str, milliseconds: int, *, shared: bool = False) -> None:
+        """Take what a robots.txt asks for as a queue's interval; 0: it asks for none.
+
+        One that hosts share keeps what it has, if that is more.
+        """
+        name = "least_crawl_delay" if shared else "crawl_delay"
+        await self._part(host).set_host(host, {name: milliseconds})
 
     async def block(self, host: str) -> None:
         """Hand out nothing of a host; what it has queued stays."""

@@ -304,3 +304,16 @@ def test_what_its_url_and_its_page_say_is_plain():
     )
     assert PLAIN.encode_link(URL, 1, page, embed=True).plain
     assert not PLAIN.encode_link("http://u:p@www.example.org/", 1, page).plain
+
+
+# --- crawl-delays ---------------------------------------------------------------------------------
+
+
+async def test_a_queue_that_hosts_share_has_the_largest_of_their_crawl_delays(frontier):
+    """In whatever order they are heard of; a host of its own has the last one that its robots.txt gave."""
+    await frontier.schedule([grouped().encode_link("http://a.example/", 0), PLAIN.encode_link(URL, 0)])
+    for seconds in (2, 5, 0, 3):
+        await frontier.set_crawl_delay("farm", seconds * 1000, shared=True)
+        await frontier.set_crawl_delay("www.example.org", seconds * 1000)
+    assert (await frontier.host("farm")).min_interval_ms == 5000
+    assert (await frontier.host("www.example.org")).min_interval_ms == 3000

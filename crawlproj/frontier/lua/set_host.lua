@@ -1,6 +1,6 @@
 -- Change a host's own knobs; it moves at once to where they put it. A host that nobody has met is made.
 -- KEYS[1] prefix   ARGV host, its new knobs as JSON: a number, or false for none of its own; `blocked` 1 or 0;
--- `crawl_delay` in ms is what its robots.txt asks for
+-- `crawl_delay` in ms is what its robots.txt asks for, `least_crawl_delay` what one of several hosts' does
 -- returns its own knobs as JSON
 local h = load(ARGV[1])
 local precedence = knob(h, 'precedence')
@@ -8,6 +8,8 @@ h.k = h.k or {}
 for name, value in pairs(cjson.decode(ARGV[2])) do
   if name == 'crawl_delay' then
     h.cd = value
+  elseif name == 'least_crawl_delay' then
+    h.cd = math.max(h.cd, value)
   else
     h.k[name] = value or nil
   end
