@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 
 from crawlproj.connections import open_redis
 from crawlproj.exceptions import Refused
-from crawlproj.frontier import partition
+from crawlproj.frontier import frontier, partition
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.records import Figures, HostView, Outcome
 from crawlproj.scripts import Script, Scripts
@@ -40,6 +40,7 @@ from tests.frontier.model import ANTI_CALENDAR, UNIT, WAG, ZERO, Ending, Link, M
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "0"))
 STEPS = 50  # of one example
 START = 1_700_000_000_000
+CHUNK, PAGE = 4, 2  # what goes in one script, so small here that there are often several
 LONG = 1_000_000_000  # longer than anything waits here
 
 NAMES = count()
@@ -278,9 +279,9 @@ class Both(RuleBasedStateMachine):
     def create(self, knobs, seen_filter, links):
         self.model = Model({**BASE.knobs, **knobs}, START)
         self.set_clock()
-        for frontier in self.frontiers:
+        for worker in self.frontiers:
             self.run(
-                frontier.create(
+                worker.create(
                     replace(BASE, knobs=self.model.knobs, seen_filter=seen_filter, bloom_capacity=10_000)
                 )
             )
@@ -292,7 +293,22 @@ class Both(RuleBasedStateMachine):
         if self.model.closed and links:
             self.refused(operation)
             return
-        self.agree(self.run(operation), self.model.schedule(links, counted=counted))
+        shares = [links[start : start + CHUNK] for start in range(0, len(links), CHUNK)]
+        added = sum(self.model.schedule(share, counted=counted) for share in shares)
+        self.agree(self.run(operation), added)
+
+    @rule(worker=st.integers(0, 1), links=LINKS, gone=YES)
+    def take_from(self, worker, links, gone):
+        """Of several workers that have read an entry of a feed, one takes it."""
+        if not gone:
+            self.run(self.redis.sadd("feed", "entry"))
+        operation = self.frontiers[worker].take_from("feed", b"entry", entries(links))
+        if self.model.closed:
+            self.refused(operation)
+        else:
+            self.agree(self.run(operation), not gone)
+            self.model.schedule(() if gone else links, counted=False)
+        self.run(self.redis.delete("feed"))
 
     def refused(self, operation):
         with pytest.raises(Refused):
@@ -345,7 +361,9 @@ class Both(RuleBasedStateMachine):
         """Together, some of them perhaps too late or twice."""
         tokens = [*sorted(self.model.leases), *self.over[-1:]]
         found = [tokens[pick % len(tokens)] for pick in picks]
-        self.end(worker, [Ending(token=token, **how) for token, how in zip(found, hows, strict=False)])
+        endings = [Ending(token=token, **how) for token, how in zip(found, hows, strict=False)]
+        # No more links than go into one script.
+        self.end(worker, [replace(ending, links=ending.links[: CHUNK // len(endings)]) for ending in endings])
 
     @precondition(lambda self: self.over)
     @rule(worker=st.integers(0, 1), pick=PICK, how=st.fixed_dictionaries(ENDING))
@@ -356,13 +374,24 @@ class Both(RuleBasedStateMachine):
     def end(self, worker, endings):
         self.dice.jitters = [ending.jitter for ending in endings]
         before = list(self.model.leases)
-        self.agree(self.run(self._finish(self.frontiers[worker], endings)), self.model.finish(endings))
+        found = self.run(self._finish(self.frontiers[worker], endings))
+        self.agree(found, self.model_end(endings[0]) if len(endings) == 1 else self.model.finish(endings))
         self.forget_leases(before)
 
-    async def _finish(self, frontier, endings):
+    def model_end(self, ending):
+        """What a page has in links beyond one script's share goes ahead of its report."""
+        ahead = ending.links[:-CHUNK]
+        if ahead and ending.token not in self.model.leases:
+            self.model.late += 1
+            return [(False, 0)]
+        added = self.model.schedule(ahead, counted=ending.counted)
+        ((in_time, more),) = self.model.finish([replace(ending, links=ending.links[-CHUNK:])])
+        return [(in_time, added + more)]
+
+    async def _finish(self, worker, endings):
         return await asyncio.gather(
             *(
-                frontier.finish(
+                worker.finish(
                     ending.token,
                     Outcome[ending.outcome.upper()],
                     outlinks=entries(ending.links),
@@ -557,7 +586,7 @@ class Both(RuleBasedStateMachine):
 
     def leave_nothing(self):
         self.run(self.frontier.drop())
-        self.agree(self.run(self.redis.keys()), [b"clock"])
+        self.agree(self.run(self.redis.keys()), [b"clock"])  # of the test's own
 
     async def _close(self) -> None:
         await self.redis.flushdb()  # after a failure, too: the next example finds nothing of it
@@ -570,7 +599,7 @@ def _url(host, entry):
 
 
 PROFILE = settings(
-    max_examples=EXAMPLES or 40,
+    max_examples=EXAMPLES or 25,
     stateful_step_count=STEPS,
     derandomize=not EXAMPLES,
     database=None,
@@ -585,5 +614,8 @@ def test_the_frontier_does_what_its_model_does(redis_url, monkeypatch):
     """Whatever happens in whatever order: the same answers, order, states, figures and times."""
     dice = Dice()
     monkeypatch.setattr(partition, "random", dice)
+    for module in (frontier, partition):
+        monkeypatch.setattr(module, "CHUNK", CHUNK)
+        monkeypatch.setattr(module, "PAGE", PAGE)
     machine = type("Both", (Both,), {"url": redis_url, "dice": dice})
     run_state_machine_as_test(machine, settings=PROFILE)
