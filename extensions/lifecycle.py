@@ -154,7 +154,9 @@ class LifecycleExtension:
                 await lifecycle.reclaim(worker.database)
             elif not await self._rejoin():
                 logger.warning("Crawl %s is over, or paused by now; this worker stops", worker.crawl.name)
-                worker.close_spider("lease_lost")
+                # Whoever sealed it found nothing left to do, as this worker would have a moment later.
+                now = await lifecycle.read(worker.database, worker.crawl)
+                worker.close_spider("finished" if now.status is CrawlStatus.SEALED else "lease_lost")
                 return
 
     async def _tidy(self) -> None:
