@@ -64,6 +64,7 @@ class FrontierScheduler(BaseScheduler):
         self._wanted = asyncio.Event()
         self._starved = True
         self._asked = False  #: whether the frontier has answered yet
+        self._through = False  #: whether nothing was left when it answered last
         self._closing = False
         self._ahead: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -111,7 +112,8 @@ class FrontierScheduler(BaseScheduler):
             return False
         if figures.stop and not figures.paused:
             return figures.leased > 0
-        return not figures.idle
+        # A crawl that is to pause at its finish does so when it is asked for more, and says so then.
+        return not (figures.idle and self._through)
 
     def enqueue_request(self, request: Request) -> bool:
         """Take a request for the frontier. False: it was seen before, or cannot be kept."""
@@ -261,6 +263,7 @@ class FrontierScheduler(BaseScheduler):
             expires = time.monotonic() + self._config.lease_seconds
             granted = await frontier.next(worker.id, want, self._config.lease_seconds)
             self._asked = True
+            self._through = frontier.figures.idle
             if granted.grants:
                 await self._accept(granted.grants, expires)
             if (self._ready or self._again or frontier.figures.idle) and self._starved and not self._closing:

@@ -1,0 +1,112 @@
+"""A paused crawl rests with its workers on it, and goes on when a person says so."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from crawlproj.connections import open_redis
+from crawlproj.frontier.frontier import Frontier
+from crawlproj.scripts import Scripts
+from tests.crawl.support import linking, poll, status
+
+if TYPE_CHECKING:
+    from crawlproj.testing.project import Project
+    from crawlproj.testing.site import Site
+
+PAGES = 60
+
+
+def started(site: Site, scrapy: Project, **settings: object):
+    """Start a crawl of a chain of pages, one every 100 ms."""
+    for n in range(PAGES):
+        site.add(f"/{n}", linking(f"/{n + 1}"), delay=0.1)
+    more = {"CRAWL_NAME": "rest", "MIN_INTERVAL_MS": 0, "LEASE_SECONDS": 3, **settings}
+    command = ("crawl", "site", "-a", f"seeds={site.url}/0")
+    return scrapy.start(*command, settings=more), command, more
+
+
+async def stop(redis_url: str, reason: str) -> None:
+    """Stop the one frontier there is, as a limit does."""
+    redis = open_redis(redis_url)
+    scripts = Scripts(redis, "test")
+    keys = [key async for key in redis.scan_iter("frontier:*:ctl")]
+    await Frontier(redis, scripts, keys[0].decode().split(":")[1].strip("{}")).stop(reason)
+    await scripts.close()
+    await redis.aclose()
+
+
+def test_a_worker_stays_and_goes_on(site: Site, scrapy: Project) -> None:
+    """Nothing is fetched during a pause longer than its leases; then the same worker ends the crawl."""
+    worker, command, settings = started(site, scrapy)
+    assert poll(lambda: len(site.requests) > 5)
+    assert scrapy("pause", "rest").returncode == 0
+    assert poll(lambda: status(scrapy, "rest")["leased"] == 0)
+    before = len(site.requests)
+    joined = scrapy(*command, settings={**settings, "WORKER_ID": "other"})
+    assert joined.returncode == 4  # nobody else comes in meanwhile
+    resting = status(scrapy, "rest")
+    assert poll(
+        lambda: status(scrapy, "rest")["workers"][0]["expires_at"] > resting["workers"][0]["expires_at"]
+    )
+    assert status(scrapy, "rest")["status"] == "paused"
+    assert worker.poll() is None
+    assert len(site.requests) == before
+    resumed = scrapy("resume", "rest")
+    assert "1 worker on it" in resumed.stdout
+    _, err = worker.communicate(timeout=40)
+    assert worker.returncode == 0, err
+    end = status(scrapy, "rest")
+    assert (end["status"], end["counts"]["fetch_status"]["done"]) == ("sealed", PAGES)
+    assert all(len(site.hits[f"/{n}"]) == 1 for n in range(PAGES))
+
+
+def test_a_paused_crawl_with_nothing_left_is_not_over(site: Site, scrapy: Project, redis_url: str) -> None:
+    """Not even when a limit has stopped it: it is sealed once it is resumed."""
+    worker, _, _ = started(site, scrapy)
+    assert poll(lambda: len(site.requests) > 2)
+    scrapy("pause", "rest")
+    assert poll(lambda: status(scrapy, "rest")["leased"] == 0)
+    asyncio.run(stop(redis_url, "ExceedResultsCountLimit"))
+    stays = not poll(lambda: worker.poll() is not None, 3)
+    assert stays
+    assert status(scrapy, "rest")["status"] == "paused"
+    scrapy("resume", "rest")
+    _, err = worker.communicate(timeout=40)
+    assert worker.returncode == 0, err
+    assert status(scrapy, "rest")["stop_reason"] == "ExceedResultsCountLimit"
+
+
+def test_pause_at_start_and_at_finish(site: Site, scrapy: Project) -> None:
+    """Both wait for a person, and a restart does not take the place of one."""
+    site.add("/0", linking("/1"))
+    site.add("/1", linking())
+    settings = {
+        "CRAWL_NAME": "careful", "MIN_INTERVAL_MS": 0, "LEASE_SECONDS": 3,
+        "FRONTIER_PAUSE_AT_START": 1, "FRONTIER_PAUSE_AT_FINISH": 1,
+    }  # fmt: skip
+    command = ("crawl", "site", "-a", f"seeds={site.url}/0")
+
+    def working() -> list[str]:
+        rows = [row for row in scrapy("crawls", "--json").json if row["name"] == "careful"]
+        return [each["worker"] for row in rows if row["workers"] for each in workers()]
+
+    def workers() -> list[dict[str, str]]:
+        return list(status(scrapy, "careful")["workers"])
+
+    first = scrapy.start(*command, settings=settings)
+    assert poll(working)
+    first.kill()
+    first.wait()
+    assert poll(lambda: not workers())
+    worker = scrapy.start(*command, settings=settings)
+    assert poll(working)
+    assert not poll(lambda: site.requests, 2)
+    assert scrapy("resume", "careful").returncode == 0
+    assert poll(lambda: status(scrapy, "careful")["results"] == 2)
+    assert not poll(lambda: worker.poll() is not None, 2)
+    assert status(scrapy, "careful")["status"] == "started"
+    assert scrapy("resume", "careful").returncode == 0
+    _, err = worker.communicate(timeout=40)
+    assert worker.returncode == 0, err
+    assert status(scrapy, "careful")["status"] == "sealed"
