@@ -80,6 +80,8 @@ def crawl(hosts: int, urls: int, home: Path, client: Redis) -> dict[str, Any]:
             time.sleep(SAMPLE_SECONDS)
             sampler.look()
             most = max(most, int(client.dbsize()))
+            if sys.stderr.isatty():
+                print(f"\r{hosts:,} hosts: {int(client.dbsize()):,} keys ", end="", file=sys.stderr)
         output.seek(0)
         lines = output.read().splitlines()
     if process.returncode or not lines:

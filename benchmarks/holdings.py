@@ -76,6 +76,8 @@ def _owner(found: Any, ours: set[int], depth: int = 0) -> str:
                 return f"{_name(type(holder))}.{key}"
             if depth < 2:
                 names.append(f"{_owner(each, ours, depth + 1)}[{str(key)[:20]}]")
+        elif hasattr(each, "cache_info"):
+            names.append(f"the lru_cache of {each.__module__}.{each.__qualname__}")
         elif not isinstance(each, (*_CONTAINERS, tuple)):
             names.append(f"{_name(type(each))}.{_attribute(each, found)}")
     return min(names, default=f"a {type(found).__name__} of {_name(type(next(iter(found))))}")
