@@ -14,7 +14,7 @@ from crawlproj.connections import connect_database, open_redis_sync
 from crawlproj.servers import locks, process
 
 ROOT = Path(crawlproj.__path__[0]).parent
-PATIENCE = 15.0
+PATIENCE = 60.0  # a bound for what hangs, not a promise
 GRACE = 0.3  # shorter than the real one, which is tried once
 
 _USER = """
