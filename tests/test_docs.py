@@ -41,6 +41,13 @@ def test_the_documented_default_is_the_default(name: str) -> None:
     assert int(ast.literal_eval(assigned()[name])) == int(default)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "crawlproj/commands").glob("[!_]*.py")), ids=lambda p: p.stem)
+def test_every_command_is_documented(path: Path) -> None:
+    """Its name is in the reference, as it is typed, or among Scrapy's own."""
+    text = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+    assert re.search(rf"`(scrapy )?{path.stem}\b", text)
+
+
 @pytest.mark.parametrize(
     "page", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 )
