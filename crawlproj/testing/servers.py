@@ -1,7 +1,8 @@
 """Pytest fixtures: a Valkey and a PostgreSQL for the whole session, clean for every test.
 
 TEST_REDIS_URL and TEST_DATABASE_URL name servers to use instead; the tests wipe the database
-number of the one, and create and drop databases of their own on the other.
+number of the one, and create and drop databases of their own on the other. Processes that test side by
+side (pytest-xdist) have servers of their own each, and refuse a Redis that they would wipe for each other.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def servers_home() -> Iterator[Path]:
 def valkey_url(request: pytest.FixtureRequest) -> str:
     """Return the address of a running Valkey or Redis, for the whole session."""
     if url := os.environ.get("TEST_REDIS_URL"):
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            pytest.fail("TEST_REDIS_URL is one server, wiped by every test: test in one process, with -n 0")
         return url
     joined = join(request.getfixturevalue("servers_home"), postgres=False)
     return cast("str", joined.redis_url)
