@@ -33,6 +33,7 @@ class Standing:
     record: dict[str, Any]
     spider: str
     hosts: Sequence[Mapping[str, Any]]
+    rests: bool = False  #: its frontier is paused, whatever its row says
 
 
 class Command(cli.Command):
@@ -134,7 +135,7 @@ def _standing(connection: Connection[Any], addresses: Addresses, crawl_id: int) 
         "started_at": crawl.started_at,
         "finished_at": crawl.finished_at,
     }
-    return Standing(record=record, spider=crawl.spider, hosts=hosts)
+    return Standing(record=record, spider=crawl.spider, hosts=hosts, rests=bool(figures.get("paused")))
 
 
 async def _frontier(
@@ -155,7 +156,8 @@ def _for_people(standing: Standing) -> Iterator[tuple[str, str]]:
         # All four fetch statuses, always; of the seven others those that say something.
         shown = counts if kind == "fetch_status" else {status: n for status, n in counts.items() if n}
         yield kind, " · ".join(f"{status} {number(count)}" for status, count in shown.items())
-    yield "frontier", f"queued {number(record['queued'])} · leased {number(record['leased'])}"
+    rests = "paused, waits for `scrapy resume` · " if standing.rests else ""
+    yield "frontier", f"{rests}queued {number(record['queued'])} · leased {number(record['leased'])}"
     yield "so far", f"targets {number(record['started_targets'])} · results {number(record['results'])}"
     if hosts := [f"{state} {number(count)}" for state, count in record["hosts"].items() if count]:
         yield "hosts", " · ".join(hosts)
@@ -184,7 +186,7 @@ def _state(record: Mapping[str, Any], now: datetime) -> str:
 def _outlook(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
     """Say what the crawl waits for and how long it still takes, as far as can be told."""
     record = standing.record
-    if record["status"] != "started" or not record["queued"] or not record["started_at"]:
+    if record["status"] != "started" or standing.rests or not record["queued"] or not record["started_at"]:
         return
     alone, host = max(
         (
