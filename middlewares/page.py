@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from pydispatch.dispatcher import getAllReceivers, liveReceivers  # type: ignore[import-untyped]
 from scrapy import Request, signals
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
 from scrapy.spidermiddlewares.httperror import HttpError
 from scrapy.utils.asyncgen import as_async_generator
@@ -55,6 +57,8 @@ class PageMiddleware:
         self._worker = Worker.of(crawler)
         self._worker.pages = self
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
+        self._asked_for: Visit | None = None  #: the page whose requests the listeners below were found for
+        self._offsite: tuple[Callable[..., None], ...] | None = ()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -68,6 +72,10 @@ class PageMiddleware:
     @property
     def _scheduler(self) -> FrontierScheduler:
         return self._crawler.engine.scheduler  # type: ignore[return-value]
+
+    @property
+    def _spider(self) -> Spider:
+        return self._crawler.spider  # type: ignore[return-value]
 
     # --- what Scrapy calls ----------------------------------------------------------------------
 
@@ -211,8 +219,14 @@ class PageMiddleware:
         return True
 
     def _absorb_request(self, visit: Visit, request: Request) -> None:
-        if self._refused_by_listener(request):
+        if self._refused_by_listener(visit, request):
             return
+        if request.url in self._worker.seen and not request.dont_filter:
+            known = self._worker.codec.encode_known(request, self._spider, visit.entry)
+            if known is not None:
+                self._crawler.stats.inc_value("dupefilter/filtered")
+                visit.known_links.append(known)
+                return
         # Scrapy noted the slot of the page in its meta; a spider that hands meta on does not mean it.
         slot = urlsplit(visit.entry.url).hostname if "download_slot" in request.meta else None
         entry = self._scheduler.entry_of(
@@ -230,12 +244,44 @@ class PageMiddleware:
             return
         self._keep(visit, entry)
 
-    def _refused_by_listener(self, request: Request) -> bool:
+    def _refused_by_listener(self, visit: Visit, request: Request) -> bool:
         """Ask whoever may refuse a request when it is scheduled, as the engine does: Offsite, for one."""
+        if visit is not self._asked_for:
+            self._asked_for, self._offsite = visit, self._lone_offsite()
+        if self._offsite is None:
+            return self._refused_by_anybody(request)
+        if not getattr(self._spider, "allowed_domains", None):
+            return False  # to Scrapy's Offsite every host is one of the spider's
+        refused = False
+        for ask in self._offsite:
+            try:
+                ask(request, self._spider)
+            except IgnoreRequest:
+                refused = True
+            except Exception:
+                # In the words of Scrapy's signals: who listens must not stop a crawl.
+                told = {"receiver": ask}
+                logger.exception("Error caught on signal handler: %(receiver)s", told)
+        return refused
+
+    def _lone_offsite(self) -> tuple[Callable[..., None], ...] | None:
+        """Return Scrapy's own Offsite, if nobody but that listens: a signal costs more than all the rest.
+
+        None: there are others.
+        """
+        found = liveReceivers(getAllReceivers(self._crawler.signals.sender, signals.request_scheduled))
+        listeners = tuple(found)
+        for each in listeners:
+            owner = getattr(each, "__self__", None)
+            if type(owner) is not OffsiteMiddleware or each != owner.request_scheduled:
+                return None
+        return listeners
+
+    def _refused_by_anybody(self, request: Request) -> bool:
         answers = self._crawler.signals.send_catch_log(
             signals.request_scheduled,
             request=request,
-            spider=self._crawler.spider,
+            spider=self._spider,
             dont_log=IgnoreRequest,
         )
         return any(

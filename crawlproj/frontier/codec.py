@@ -55,6 +55,7 @@ FETCH_META = frozenset({"lease", "health_signal", "validators", "download_latenc
 _OWN_META = frozenset({"queue", "source_tag", "embed"})  # what a spider tells the frontier
 _SAID_ELSEWHERE = FETCH_META | _OWN_META
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _WAG = COST_POLICIES.index("wag") + 1
 
 _KEYS = {  # attribute of a request -> key of the second line
@@ -178,6 +179,8 @@ class Codec:
         self._addresses = Addresses() if self._assignment.by_address else None
         self._tag_seeds = tag_seeds
         self._marks_paths = marks_paths
+        self._said: tuple[Any, ...] = ()  #: of what the line below is the second one
+        self._line = ""
         #: wire URL -> the form in which it is compared
         self.canonical: Callable[[str], str] = canonicaliser(rules)
         #: wire URL -> its queue; by address, its host until the address has been looked up
@@ -306,6 +309,10 @@ class Codec:
         put into a copied meta.
         """
         wire, words = split_login(normalise(request.url))
+        if not (forced or head or seed) and wire == request.url:
+            line = self._plain_line(request, spider, page)
+            if line is not None:
+                return self._plain(wire, request, line, fingerprint(self.canonical(wire)))
         url = without_login(request.url)
         meta = request.meta
         embeds = _embeds(page) if head else _embeds(page) + 1 if meta.get("embed") else 0
@@ -325,11 +332,60 @@ class Codec:
                 f"<{request.method} {wire[:160]}> cannot be kept in the frontier: {exc}"
             ) from None
         queue = name or self.queue(wire)
-        depth = meta.get("depth", 0)
-        line = self._first_line(wire, queue, depth if isinstance(depth, int) and depth > 0 else 0)
+        line = self._first_line(wire, queue, _depth(meta))
         number = self.fingerprint(wire, request.method, request.body)
         priority = request.priority + _preference(embeds, embed_hops)
         return self._kind(wire, name)(wire, queue, number, line + second_line, priority, forced, head)
+
+    def encode_known(self, request: Request, spider: Spider, page: Stored) -> Entry | None:
+        """Return the entry of a request that the frontier has, as a link of *page*: its fingerprint is 0.
+
+        Its URL must be in the wire form. None: it is more than a plain GET, so it may be another request.
+        """
+        line = self._plain_line(request, spider, page)
+        return None if line is None else self._plain(request.url, request, line, 0)
+
+    def _plain(self, wire: str, request: Request, second_line: str, number: int) -> Entry:
+        queue = self.queue(wire)
+        line = self._first_line(wire, queue, _depth(request.meta)) + second_line
+        kind = Entry if self._addresses is None else self._kind(wire)
+        return kind(wire, queue, number, line, plain=True)
+
+    def _plain_line(self, request: Request, spider: Spider, page: Stored | None) -> str | None:
+        """Return the second line of a GET with a callback and what Scrapy adds, None of any other request.
+
+        Most are of this kind, and those of one page have the same one.
+        """
+        meta = request.meta
+        if (
+            type(request) is not Request
+            or request.method != "GET"
+            or request.errback is not None
+            or request.priority
+            or request.dont_filter
+            or request.body
+            or request.encoding != "utf-8"
+            or request.cookies
+            or request.cb_kwargs
+            or request.flags
+            or self._marks_paths
+            or (page is not None and page.extra)
+            or not FETCH_META.issuperset(meta)
+            or "@" in request.url
+        ):
+            return None
+        headers = request.headers
+        referer = headers.getlist(b"Referer") if headers else None
+        if headers and (len(headers) > 1 or not referer):
+            return None
+        said = (spider, request.callback, referer)
+        if said != self._said:
+            try:
+                extra = _extra(request, spider, None)
+            except ValueError:
+                return None  # the long way says what is wrong
+            self._said, self._line = said, f"\n{_json(extra)}" if extra else ""
+        return self._line
 
     def decode(self, queue: str, data: bytes) -> Stored:
         """Return what an entry of a queue says. Raises UndecodableEntry."""
@@ -418,6 +474,11 @@ def _preference(embeds: int, most: int) -> int:
     return int(0 < embeds <= most)
 
 
+def _depth(meta: dict[str, Any]) -> int:
+    depth = meta.get("depth", 0)
+    return depth if isinstance(depth, int) and depth > 0 else 0
+
+
 def _own_queue(meta: dict[str, Any]) -> str | None:
     name: str | None = meta.get("queue")
     if name is not None and not is_name(name):
@@ -479,7 +540,7 @@ def _method_name(spider: Spider, method: Any) -> str:
 
 
 def _json(extra: dict[str, Any]) -> str:
-    text = json.dumps(extra, ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODE(extra)
     try:
         text.encode()
     except UnicodeEncodeError:  # half a surrogate pair, which only the longer spelling can carry

@@ -6,7 +6,7 @@ import json
 import os
 import pickle
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 import attrs
@@ -526,3 +526,82 @@ def test_any_data_comes_back(value):
     request = back(Request("http://e.test/", cb_kwargs={"value": value}), spider)
     assert request.cb_kwargs["value"] == value
     assert repr(request.cb_kwargs["value"]) == repr(value)
+
+
+class LongWay(Codec):
+    """Takes no request for one that needs less."""
+
+    def _plain_line(self, request, spider, page):
+        return None
+
+
+def variations(s):
+    """Return requests that are plain but for one thing, and some that are."""
+    url = "http://e.test/a?b=1&a=2"
+    return [
+        *requests(s).values(),
+        Request(url),
+        Request(url, callback=s.parse_item),
+        Request(url, callback=s.parse, headers={"Referer": "http://e.test/"}),
+        Request(url, callback=s.parse_item, headers={"Referer": "http://e.test/"}),
+        Request(url, callback=s.parse_item, headers={"Referer": "http://e.test/2"}),
+        Request(url, callback=s.parse_item, headers={"Referer": ["http://e.test/1", "http://e.test/2"]}),
+        Request(url, callback=s.parse_item, headers={"Referer": "http://e.test/2"}),
+        Request(url, headers={"Referer": "http://e.test/", "X-A": "1"}),
+        Request(url, headers={"X-A": "http://e.test/"}),
+        Request(url, meta={"depth": 3, "lease": 1, "download_latency": 0.5}),
+        Request(url, meta={"depth": "x"}),
+        Request(url, meta={"download_slot": "e.test"}),
+        Request(url, meta={"embed": True}),
+        Request(url, meta={"queue": "q"}),
+        Request(url, meta={"source_tag": "t"}),
+        Request(url, errback=s.failed),
+        Request("http://u:p@e.test/x"),
+        Request("http://e.test/a#b"),
+        Request("http://e.test./x"),
+        Request("https://e.test/%7e"),
+    ]
+
+
+@pytest.mark.parametrize("made", ["nowhere", "on a page", "on a tagged page", "on a page with a login"])
+@pytest.mark.parametrize("repeated", [1, 2])
+def test_the_short_way_of_plain_requests_is_the_long_way(spider, made, repeated):
+    """Whatever came before it, a request has the entry that it would have had."""
+    found_on = {
+        "nowhere": None,
+        "on a page": page(),
+        "on a tagged page": page(tag="t"),
+        "on a page with a login": page("http://u:p@e.test/"),
+    }[made]
+    short, plain = Codec(), 0
+    for request in [each for each in variations(spider) for _ in range(repeated)]:
+        entry = short.encode_request(request, spider, page=found_on)
+        other = LongWay().encode_request(request, spider, page=found_on)
+        assert replace(entry, plain=False) == other
+        plain += entry.plain
+        known = (
+            short.encode_known(request, spider, found_on) if found_on and entry.url == request.url else None
+        )
+        assert known is None or (known.url, known.data, known.host) == (entry.url, entry.data, entry.host)
+        assert (known is not None) == (entry.plain and found_on is not None)
+    assert (plain > 0) == (made in {"nowhere", "on a page"})
+
+
+def test_marks_take_the_long_way(spider):
+    """Where the cost policy wants to know the page, and for what is forced, at the head or a seed."""
+    plain = Request("http://e.test/?a")
+    assert CODEC.encode_request(plain, spider).plain
+    assert not Codec(marks_paths=True).encode_request(plain, spider, page=page()).plain
+    for how in ("forced", "head", "seed"):
+        entry = CODEC.encode_request(plain, spider, **{how: True})
+        assert not entry.plain
+        assert getattr(entry, how, True)
+
+
+def test_a_callback_that_is_no_method_is_refused_the_short_way_too(spider):
+    """And does not leave its name behind."""
+    codec = Codec()
+    codec.encode_request(Request("http://e.test/", callback=spider.parse_item), spider)
+    with pytest.raises(UnserialisableRequest):
+        codec.encode_request(Request("http://e.test/", callback=lambda _: None), spider)
+    assert codec.encode_request(Request("http://e.test/"), spider).data == "h0/"

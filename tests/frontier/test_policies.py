@@ -205,6 +205,7 @@ def test_a_policy_that_is_none_is_refused(given):
         ("http://e.test/a?p=2", True),
         ("http://e.test/a", False),
         ("http://e.test/ab?p=2", False),
+        ("http://e.test/?p=2", False),
         ("https://e.test/a?p=2", False),
     ],
 )
