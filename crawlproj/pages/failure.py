@@ -86,6 +86,14 @@ _ERRNO = {
     errno.ENETUNREACH: "unreachable",
     errno.EHOSTDOWN: "unreachable",
 }
+# Numbers of libcurl, whose errors all have one class; what is not here Scrapy's own exception says.
+_CURL = {
+    1: "bad_http",  # an answer without a status line
+    8: "bad_http",
+    61: "bad_http",  # a transfer encoding that nobody knows
+    97: "proxy",
+    **dict.fromkeys((35, 53, 54, 58, 59, 60, 64, 66, 77, 80, 82, 83, 90, 91, 98), "tls"),
+}
 _BROWSER = (
     ("net::ERR_NAME_NOT_RESOLVED", "dns"),
     ("net::ERR_CONNECTION_REFUSED", "refused"),
@@ -169,6 +177,8 @@ def _reason(error: BaseException) -> str:
                     return reason
             if isinstance(cause, OSError) and cause.errno in _ERRNO:
                 return _ERRNO[cause.errno]
+            if "pycurl.error" in names and cause.args[0] in _CURL:
+                return _CURL[cause.args[0]]
     for kind, reason in _TYPES:
         if isinstance(error, kind):
             return reason

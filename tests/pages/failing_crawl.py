@@ -1,6 +1,6 @@
 """A crawl of Scrapy's own engine that says why each of its requests failed.
 
-    python -m tests.pages.failing_crawl http11|aiohttp URL…
+    python -m tests.pages.failing_crawl http11|aiohttp|curl URL…
 
 It prints one JSON array for every URL: the URL and the reason.
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
 HANDLER = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
+CURL = "crawlproj.downloads.handler.CurlDownloadHandler"
 SETTINGS: dict[str, Any] = {
     "LOG_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
@@ -61,6 +62,8 @@ if __name__ == "__main__":
             "DOWNLOAD_HANDLERS": {"http": HANDLER, "https": HANDLER},
             "TWISTED_REACTOR_ENABLED": False,
         }
+    if sys.argv[1] == "curl":
+        SETTINGS["DOWNLOAD_HANDLERS"] = {"http": CURL, "https": CURL}
     process = AsyncCrawlerProcess(SETTINGS)
     process.crawl(FailingSpider)
     process.start()

@@ -275,9 +275,9 @@ def server() -> Iterator[int]:
             listener.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize("handler", ["http11", "aiohttp"])
+@pytest.mark.parametrize("handler", ["http11", "aiohttp", "curl"])
 def test_what_the_download_handlers_raise(handler: str) -> None:
-    """Both of Scrapy's handlers come to the same words for the same trouble."""
+    """Ours and both of Scrapy's come to the same words for the same trouble."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         refused = closed.getsockname()[1]
     with server() as port:

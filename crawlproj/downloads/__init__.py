@@ -1,0 +1,1 @@
+"""How pages come over the wire."""

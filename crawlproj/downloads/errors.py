@@ -1,0 +1,65 @@
+"""What libcurl's errors are called in Scrapy."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pycurl  # type: ignore[import-untyped]
+from scrapy.core.downloader.handlers.http11 import TunnelError
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    UnsupportedURLSchemeError,
+)
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+#: After the headers: the body ended before its end, or came to pieces.
+CUT_SHORT = frozenset({pycurl.E_PARTIAL_FILE, pycurl.E_RECV_ERROR, pycurl.E_GOT_NOTHING})
+
+_WEIRD_SERVER_REPLY = 8
+_LEGACY_TLS = "legacy renegotiation"
+_FIRST_REFUSAL = 300
+
+
+def is_refusal(error: pycurl.error) -> bool:
+    """Return whether libcurl is stricter here than Scrapy's own handler, and browsers."""
+    code, words = error.args
+    return bool(code == _WEIRD_SERVER_REPLY or (code == pycurl.E_SSL_CONNECT_ERROR and _LEGACY_TLS in words))
+
+
+def explained(curl: pycurl.Curl, request: Request, error: pycurl.error) -> Exception:
+    """Return what Scrapy's handler would have raised."""
+    code = error.args[0]
+    words = f"{request.url}: {error.args[1]}"
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        return DownloadTimeoutError(words)
+    if curl.getinfo(pycurl.HTTP_CONNECTCODE) >= _FIRST_REFUSAL:
+        return TunnelError(words)
+    if code in {pycurl.E_COULDNT_RESOLVE_HOST, pycurl.E_COULDNT_RESOLVE_PROXY}:
+        return CannotResolveHostError(words)
+    if code in {pycurl.E_URL_MALFORMAT, pycurl.E_UNSUPPORTED_PROTOCOL} and not _has_answered(curl):
+        return UnsupportedURLSchemeError(words)
+    if code == pycurl.E_COULDNT_CONNECT:
+        return _unconnected(curl.getinfo(pycurl.OS_ERRNO), words)
+    return DownloadFailedError(words)
+
+
+def _has_answered(curl: pycurl.Curl) -> bool:
+    """Return whether there has been a connection: then it is the answer that is no HTTP."""
+    return bool(curl.getinfo(pycurl.NUM_CONNECTS) or curl.getinfo(pycurl.PRIMARY_IP))
+
+
+def _unconnected(number: int, words: str) -> Exception:
+    if number == errno.ETIMEDOUT:
+        return DownloadTimeoutError(words)
+    if number in {0, errno.ECONNREFUSED}:
+        return DownloadConnectionRefusedError(words)
+    failed = DownloadFailedError(words)
+    failed.__cause__ = OSError(number, os.strerror(number))
+    return failed
