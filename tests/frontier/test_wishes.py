@@ -68,9 +68,9 @@ async def test_a_host_over_its_budget_is_set_aside_whole_and_comes_back_whole(fl
     assert (frontier.figures.dead, frontier.figures.started) == (0, 2)
     await frontier.set_host("a.test", total_budget=5)
     assert await crawl(frontier) == ["a.test/2", "a.test/3", "a.test/4"]
-    await frontier.set_crawl(total_budget=7)
-    assert await crawl(frontier) == []
     await frontier.set_host("a.test", total_budget=None)
+    assert await crawl(frontier) == []
+    await frontier.set_crawl(total_budget=7)
     assert await crawl(frontier) == ["a.test/5", "a.test/6"]
 
 
@@ -301,6 +301,24 @@ async def test_a_url_takes_few_bytes(own_fleet):
     await frontier.schedule(entries[2000:])
     used = ((await own_fleet.redis.info("memory"))["used_memory"] - before) / 18_000
     assert used < 2 * len(entries[-1].url)
+
+
+async def test_a_host_that_is_done_leaves_no_key_of_its_own(fleet):
+    """However many there were; and what is kept of it holds its interval."""
+    frontier = await fleet(min_interval_ms=1000)
+    counts = []
+    for n in range(3):
+        await frontier.schedule([link(f"h{n}-{number}.test/") for number in range(100)])
+        await succeed(frontier, *await lease(frontier, seconds=LONG))
+        await fleet.forward(1000)
+        for _ in range(3):  # each wakes a few dozen
+            await frontier.next("w", 0, LONG)
+        counts.append(await fleet.redis.dbsize())
+    assert counts[0] == counts[1] == counts[2] < 40, counts
+    await frontier.schedule([link("h0-1.test/2")])
+    await succeed(frontier, await lease_one(frontier, seconds=LONG))
+    await frontier.schedule([link("h0-1.test/3")])
+    assert await lease(frontier) == []
 
 
 async def test_a_full_server_refuses_what_comes_and_takes_what_is_reported(own_fleet):
