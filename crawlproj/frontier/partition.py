@@ -9,6 +9,7 @@ import asyncio
 import json
 import random
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import ResponseError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 CHUNK = 100  # links or hosts in one script: it stays below a millisecond or so on the server
 REPORTS = 64  # leases that end in one script, as long as their links are few
 MAX_PRIORITY = 2**53  # what a number in Lua and the score of a sorted set keep apart
+NO_KNOBS: Mapping[str, Value] = MappingProxyType({})
 PAGE = 1000  # letters or entries read at once
 
 #: Which setting a thing that is fixed for a frontier's life comes from.
@@ -125,7 +127,7 @@ class Partition:
                 flat[i + 2],
                 None if flat[i + 3] < 0 else flat[i + 3],
                 flat[i + 5],
-                json.loads(flat[i + 4]) if flat[i + 4] else {},
+                json.loads(flat[i + 4]) if flat[i + 4] else NO_KNOBS,
             )
             for i in range(0, len(flat), 6)
         ]
@@ -141,29 +143,51 @@ class Partition:
         return answer
 
     def _send_reports(self) -> None:
-        reports, self._reports = self._reports, []
+        waiting, self._reports = self._reports, []
+        task = asyncio.get_running_loop().create_task(self._answer_all(waiting))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _answer_all(self, waiting: list[tuple[Report, asyncio.Future[tuple[bool, int]]]]) -> None:
+        try:
+            ends = await self.finish_all([report for report, _ in waiting])
+        except BaseException as exc:
+            for _, answer in waiting:
+                if not answer.done():
+                    answer.set_exception(exc) if isinstance(exc, Exception) else answer.cancel()
+            if not isinstance(exc, Exception):
+                raise
+            return
+        for (_, answer), end in zip(waiting, ends, strict=True):
+            if not answer.done():
+                answer.set_result(end)
+
+    async def finish_all(self, reports: Sequence[Report]) -> list[tuple[bool, int]]:
+        """End leases, many in one script. Returns for each whether it was ours, and how many links are new."""
+        shares = []
         start = 0
         while start < len(reports):
             end, links = start, 0
             while end < len(reports) and end - start < REPORTS:
-                links += len(reports[end][0].outlinks)
+                links += len(reports[end].outlinks)
                 if links > CHUNK and end > start:
                     break
                 end += 1
-            task = asyncio.get_running_loop().create_task(self._finish(reports[start:end]))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+            shares.append(self._finish(reports[start:end]))
             start = end
+        if len(shares) == 1:
+            return await shares[0]
+        return [end for share in await asyncio.gather(*shares) for end in share]
 
-    async def _finish(self, reports: list[tuple[Report, asyncio.Future[tuple[bool, int]]]]) -> None:
+    async def _finish(self, reports: Sequence[Report]) -> list[tuple[bool, int]]:
         arguments: list[Argument] = []
-        for report, _ in reports:
+        for report in reports:
             arguments += (
                 report.token,
                 report.outcome.value,
                 report.retry_after_ms or 0,
                 int(report.host_incident),
-                random.randrange(1000),  # jitter, in thousandths
+                int(random.random() * 1000),  # jitter, in thousandths
                 -1 if report.duration_ms is None else report.duration_ms,
                 report.size,
                 len(report.results),
@@ -174,19 +198,9 @@ class Partition:
         try:
             *answers, figures = await self._call("finish", *arguments, allow_oom=True)
         except Refused:
-            answers = [0, 0] * len(reports)
-        except BaseException as exc:
-            for _, answer in reports:
-                if not answer.done():
-                    answer.set_exception(exc) if isinstance(exc, Exception) else answer.cancel()
-            if not isinstance(exc, Exception):
-                raise
-            return
-        else:
-            self._note(figures)
-        for i, (_, answer) in enumerate(reports):
-            if not answer.done():
-                answer.set_result((bool(answers[2 * i]), answers[2 * i + 1]))
+            return [(False, 0)] * len(reports)
+        self._note(figures)
+        return [(bool(answers[i]), answers[i + 1]) for i in range(0, len(answers), 2)]
 
     async def renew(self, worker: str, tokens: Sequence[int], lease_ms: int) -> list[int]:
         """Keep leases for another while. Returns those that are no longer the worker's."""
@@ -297,10 +311,14 @@ class Partition:
         pipe = self._redis.pipeline(transaction=False)
         for name in ("ready", "inactive", "snoozed"):
             pipe.zrange(self.prefix + name, 0, -1)
-        for name in ("inprocess", "retired"):
-            pipe.smembers(self.prefix + name)
+        pipe.smembers(self.prefix + "retired")
         pipe.hkeys(self.prefix + "exhausted")
-        return list(dict.fromkeys(name for group in await pipe.execute() for name in group))
+        groups = [*await pipe.execute(), await self.busy()]
+        return list(dict.fromkeys(name for group in groups for name in group))
+
+    async def busy(self) -> list[bytes]:
+        """Return the hosts that have leases."""
+        return list(await self._call("busy", allow_oom=True))
 
     async def _call(self, name: str, *arguments: Argument, allow_oom: bool = False) -> Any:
         operation = _operation(name, allow_oom=allow_oom)

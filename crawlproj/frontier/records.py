@@ -87,8 +87,7 @@ class Granted(NamedTuple):
     grants: list[Grant]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(NamedTuple):
     """How one lease ended."""
 
     token: int

@@ -105,7 +105,7 @@ async def test_an_unreadable_entry_is_put_aside(frontier, fleet):
 
 async def test_a_page_is_tried_again_later(fleet):
     """Its host serves others meanwhile, and the crawl does not end before."""
-    frontier = await fleet(retry_delay_ms=60)
+    frontier = await fleet(retry_delay_ms=60_000)
     await frontier.schedule(links("a.test", 3))
     grant = await lease_one(frontier)
     assert (grant.attempts, name_of(grant)) == (0, "a.test/0")
@@ -114,7 +114,7 @@ async def test_a_page_is_tried_again_later(fleet):
     assert not frontier.figures.idle
     granted = await frontier.next("w", 1, 60)
     assert granted.grants == []
-    await asyncio.sleep(granted.wait_ms / 1000)
+    await fleet.forward(granted.wait_ms)
     again = await lease_one(frontier)
     assert (again.attempts, name_of(again)) == (1, "a.test/0")
     assert again.token > grant.token
@@ -165,7 +165,7 @@ async def test_an_incident_makes_the_whole_host_wait(fleet):
     assert await crawl(frontier) == ["b.test/0"]
     granted = await frontier.next("w", 1, 60)
     assert granted.grants == []
-    await asyncio.sleep(granted.wait_ms / 1000)
+    await fleet.forward(granted.wait_ms)
     again = await lease_one(frontier)
     assert (name_of(again), again.attempts) == ("a.test/0", 1)
 
@@ -186,9 +186,11 @@ async def test_one_step_per_incident(fleet):
 
 
 SAME_MILLISECOND = """
-local host = cmsgpack.unpack(redis.call('GET', KEYS[1] .. 'h:a.test'))
-host[8] = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. 'inproc', ARGV[1]))[3]  -- when the lease was given
-redis.call('SET', KEYS[1] .. 'h:a.test', cmsgpack.pack(host))
+local key, size = KEYS[1] .. 'h:a.test', struct.size('<c1HHddd')
+local packed = redis.call('GET', key)
+local more = cmsgpack.unpack(packed:sub(size + 1))
+more.ba = struct.unpack('<d', redis.call('HGET', KEYS[1] .. 'inproc', ARGV[1]))  -- when the lease was given
+redis.call('SET', key, packed:sub(1, size) .. cmsgpack.pack(more))
 """
 
 
@@ -204,10 +206,13 @@ async def test_a_lease_of_the_incidents_own_millisecond_is_part_of_it(fleet):
 
 
 FORGET_THE_WAIT = """
-local host = cmsgpack.unpack(redis.call('GET', KEYS[1] .. 'h:a.test'))
-if host[1] == 's' then
-  host[3], host[8] = 1, 1  -- due, and since when it had to wait: long ago
-  redis.call('SET', KEYS[1] .. 'h:a.test', cmsgpack.pack(host))
+local key, fixed = KEYS[1] .. 'h:a.test', '<c1HHddd'
+local packed = redis.call('GET', key)
+local st, f, lv, nd, sp, ss, rest = struct.unpack(fixed, packed)
+if st == 's' then
+  local more = rest <= #packed and cmsgpack.unpack(packed:sub(rest)) or { er = 0, bo = 0, cd = 0, k = false }
+  nd, more.ba = 1, 1  -- due, and since when it had to wait: long ago
+  redis.call('SET', key, struct.pack(fixed, st, f, lv, nd, sp, ss) .. cmsgpack.pack(more))
   redis.call('ZADD', KEYS[1] .. 'snoozed', 1, 'a.test')
 end
 """

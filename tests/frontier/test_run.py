@@ -282,7 +282,7 @@ async def test_a_host_that_is_nowhere_is_named_and_found(fleet, structure, caplo
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-@pytest.mark.parametrize("state", ["in-process", "retired", "without its fields"])
+@pytest.mark.parametrize("state", ["retired", "without its fields"])
 async def test_a_host_that_is_nowhere_is_put_back_where_it_was(fleet, state):
     """With what it has queued and leased, counted anew."""
     frontier = await fleet()

@@ -12,18 +12,20 @@
 --   l:<p>:<host> list  its entries of priority p; p:<host> zset names the priorities there are
 --   ready, inactive    zset host -> precedence * 2^42 + turn
 --   snoozed    zset    host -> time it may be asked again, ms
---   inprocess, retired set of hosts
+--   retired    set     hosts
 --   exhausted  hash    host -> its fields, packed; nothing is left to do there
 --   delayed    zset    packed entry -> time of its next attempt, ms
---   lease      zset    token -> deadline, ms;  inproc hash token -> packed lease
+--   inproc     hash    token -> packed lease
+--   lease      zset    "first token:how many" of leases given together, or one that was renewed -> deadline, ms
 --   dead       stream  what will not be tried again, and why
 --
--- A host is in exactly one of ready, inactive, snoozed, inprocess, retired, exhausted: `place`
--- alone moves it. An item of a queue is the entry, or "!attempts,kills,counted!entry".
+-- A host is in exactly one of ready, inactive, snoozed, in process, retired, exhausted: `place` alone moves
+-- it. In process is what its fields say and no key of its own: its leases are in `inproc`. An item of a
+-- queue is the entry, or "!attempts,kills,counted!entry".
 --
--- Hosts and counters are read, changed in memory, and written once, by `settle`, with which every
--- operation that changes something ends. How much a host has queued is asked of its lists: an entry
--- that finds others in front of it changes nothing else, so most links cost two commands.
+-- A command costs more than what it does, so there are few: hosts and counters are read together, changed in
+-- memory, and written together by `settle`, with which every operation that changes something ends. How much
+-- a host has queued is asked of its lists: an entry that finds others in front of it changes nothing else.
 
 local P = KEYS[1]
 local clock = redis.call('TIME')
@@ -56,14 +58,29 @@ end
 
 -- A whole number in digits: left alone, Lua would write a large one with an exponent.
 local function digits(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
--- st: structure (r i s p t x); f in flight; nd next due, ms; sp spent; ss spent when its session began
--- (-1: it ended while the host slept); er errors; bo backoff steps; ba when the last began; lv priorities
--- other than 0; cd crawl-delay of its robots.txt, ms; k its own knobs, and `blocked`, by name (false: none)
-local FIELDS = { 'st', 'f', 'nd', 'sp', 'ss', 'er', 'bo', 'ba', 'lv', 'cd', 'k' }
-local FRESH = { '', 0, 0, 0, 0, 0, 0, 0, 0, 0, false }
+-- Call a command with a list of any length behind its first words.
+local MOST = 3000  -- Lua takes no more than some thousand arguments
+local function call_with(list, ...)
+  if #list == 0 then
+    return
+  end
+  local words = { ... }
+  for first = 1, #list, MOST do
+    local part = {}
+    for i = first, math.min(first + MOST - 1, #list) do
+      part[#part + 1] = list[i]
+    end
+    redis.call(words[1], words[2] or part[1], unpack(part, words[2] and 1 or 2))
+  end
+end
+
+-- A host's fields. st: structure (r i s p t x); f in flight; lv priorities other than 0; nd next due, ms; sp spent;
+-- ss spent when its session began (-1: it ended while the host slept). Most hosts have no `more`: er errors; bo
+-- backoff steps; ba when the last began; cd crawl-delay of its robots.txt, ms; k its own knobs, and `blocked`.
+local FIXED = '<c1HHddd'
 local hosts, touched = {}, {}
 
 -- How many entries a host has queued.
@@ -86,46 +103,95 @@ local function has_queued(h)
   return h.lv > 0 or redis.call('EXISTS', P .. 'q:' .. h.name) == 1
 end
 
-local function load(host)
-  local h = hosts[host]
-  if h then
-    return h
+local function keep(host, packed)
+  local h
+  if packed then
+    local st, f, lv, nd, sp, ss, rest = struct.unpack(FIXED, packed)
+    h = { name = host, st = st, f = f, lv = lv, nd = nd, sp = sp, ss = ss,
+      more = rest <= #packed and cmsgpack.unpack(packed:sub(rest)) }
+    if st == 't' then
+      h.held = queued(h)
+    elseif st == 's' then
+      h.snoozed_until = nd
+    end
+  else
+    h = { name = host, st = '', f = 0, lv = 0, nd = 0, sp = 0, ss = 0, more = false }
   end
-  local packed = redis.call('GET', P .. 'h:' .. host) or redis.call('HGET', P .. 'exhausted', host)
-  local values = packed and cmsgpack.unpack(packed) or FRESH
-  h = { name = host, packed = packed }
-  for i, field in ipairs(FIELDS) do
-    h[field] = values[i]
-  end
-  h.snoozed_until = h.nd
-  h.held = h.st == 't' and queued(h) or 0
   hosts[host] = h
   touched[#touched + 1] = h
   return h
 end
 
+-- What few hosts have, to be changed.
+local function more_of(h)
+  h.more = h.more or { er = 0, bo = 0, ba = 0, cd = 0, k = false }
+  return h.more
+end
+
+local function packed_more(h)
+  local m = h.more
+  if m and (m.er ~= 0 or m.bo ~= 0 or m.cd ~= 0 or m.k) then
+    return cmsgpack.pack(m)
+  end
+  return ''
+end
+
+local function load(host)
+  return hosts[host]
+    or keep(host, redis.call('GET', P .. 'h:' .. host) or redis.call('HGET', P .. 'exhausted', host))
+end
+
+-- Load hosts that have something queued, leased or to wait for, in one go.
+local function load_all(names)
+  local missing, keys = {}, {}
+  for _, host in ipairs(names) do
+    if not hosts[host] and not missing[host] then
+      missing[host] = true
+      missing[#missing + 1], keys[#keys + 1] = host, P .. 'h:' .. host
+    end
+  end
+  for first = 1, #keys, MOST do
+    local found = redis.call('MGET', unpack(keys, first, math.min(first + MOST - 1, #keys)))
+    for i, packed in ipairs(found) do
+      local host = missing[first + i - 1]
+      if packed then
+        keep(host, packed)
+      else
+        load(host)
+      end
+    end
+  end
+end
+
 -- A knob of a host: its own value, or the crawl's.
 local function knob(h, name)
-  local own = h.k and h.k[name]
-  return own or ctl[name]
+  local m = h.more
+  return m and m.k and m.k[name] or ctl[name]
 end
 
 -- Milliseconds between two starts, and whether that is the host's own affair: set by an operator, or asked
 -- for by its robots.txt, which never makes it faster than the crawl.
 local function interval_of(h)
-  local own = h.k and h.k.interval_ms
-  if own then
-    return own, true
-  elseif h.cd > 0 then
-    local asked = math.min(h.cd, knob(h, 'crawl_delay_max_ms'))
+  local m = h.more
+  if not m then
+    return ctl.interval_ms, false
+  elseif m.k and m.k.interval_ms then
+    return m.k.interval_ms, true
+  elseif m.cd > 0 then
+    local asked = math.min(m.cd, knob(h, 'crawl_delay_max_ms'))
     return math.max(asked, ctl.interval_ms), asked > ctl.interval_ms
   end
   return ctl.interval_ms, false
 end
 
+local function is_blocked(h)
+  local m = h.more
+  return m and m.k and m.k.blocked == 1
+end
+
 local function is_retired(h)
-  local k, budget = h.k, knob(h, 'total_budget')
-  return (k and k.blocked == 1) or (budget >= 0 and h.sp >= budget)
+  local budget = knob(h, 'total_budget')
+  return is_blocked(h) or (budget >= 0 and h.sp >= budget)
     or knob(h, 'precedence') >= ctl.precedence_floor
 end
 
@@ -154,7 +220,7 @@ local function structure(h)
   if h.f > 0 and (h.f >= knob(h, 'in_flight') or not has_queued(h)) then
     return 'p'
   elseif not has_queued(h) then
-    if h.k and h.k.blocked == 1 then
+    if is_blocked(h) then
       return 't'
     end
     return h.nd > now and 's' or 'x'
@@ -174,17 +240,49 @@ local function structure(h)
   return 'i'
 end
 
-local STRUCTURE = {
-  r = { 'ZREM', 'ready' }, i = { 'ZREM', 'inactive' }, s = { 'ZREM', 'snoozed' },
-  p = { 'SREM', 'inprocess' }, t = { 'SREM', 'retired' }, x = { 'HDEL', 'exhausted' },
-}
+local SCORED = { r = 'ready', i = 'inactive', s = 'snoozed' }
+
+-- What is written in the end: hosts that leave and enter a structure, and fields.
+local leaving, entering, fields, exhausted, forgotten
+
+local function nothing_to_write()
+  leaving = { r = {}, i = {}, s = {}, t = {}, x = {} }
+  entering = { r = {}, i = {}, s = {}, t = {} }
+  fields, exhausted, forgotten = {}, {}, {}
+end
+nothing_to_write()
+
+local function write()
+  for letter, name in pairs(SCORED) do
+    call_with(leaving[letter], 'ZREM', P .. name)
+    call_with(entering[letter], 'ZADD', P .. name)
+  end
+  call_with(leaving.t, 'SREM', P .. 'retired')
+  call_with(entering.t, 'SADD', P .. 'retired')
+  call_with(leaving.x, 'HDEL', P .. 'exhausted')
+  call_with(exhausted, 'HSET', P .. 'exhausted')
+  call_with(fields, 'MSET')
+  call_with(forgotten, 'DEL')
+  nothing_to_write()
+end
+
+local function append(list, ...)
+  for _, each in ipairs({ ... }) do
+    list[#list + 1] = each
+  end
+end
 
 local function take_out(h)
-  if h.st ~= '' then
-    redis.call(STRUCTURE[h.st][1], P .. STRUCTURE[h.st][2], h.name)
-    ready = nil
-    h.st = ''
+  if h.st == 'p' then
+    count('inprocess', -1)
+  elseif h.st ~= '' then
+    local list = leaving[h.st]
+    list[#list + 1] = h.name
+    if h.st == 'r' then
+      ready = ready and ready - 1
+    end
   end
+  h.st = ''
 end
 
 local function turn(h)
@@ -192,8 +290,7 @@ local function turn(h)
   return digits(knob(h, 'precedence') * 4398046511104 + ctr.turn)
 end
 
--- Write a host back and put it where it belongs. One that has been taken out already says so with
--- an empty `st`.
+-- Put a host where it belongs; `write` does it. One that has been taken out already says so with an empty `st`.
 local function place(h)
   local old, new = h.st, structure(h)
   hosts[h.name] = nil
@@ -208,31 +305,35 @@ local function place(h)
     h.ss = -1
   end
   h.st = new
-  count('held', (new == 't' and queued(h) or 0) - h.held)
-  local values = { new, h.f, h.nd, h.sp, h.ss, h.er, h.bo, h.ba, h.lv, h.cd, h.k }
-  local packed = cmsgpack.pack(values)
-  if new == 'x' then
-    redis.call('HSET', P .. 'exhausted', h.name, packed)
-    redis.call('DEL', P .. 'h:' .. h.name)
-    return
-  elseif packed ~= h.packed then
-    redis.call('SET', P .. 'h:' .. h.name, packed)
+  if new == 't' or h.held then
+    count('held', (new == 't' and queued(h) or 0) - (h.held or 0))
   end
+  local key = P .. 'h:' .. h.name
+  local packed = struct.pack(FIXED, new, h.f, h.lv, h.nd, h.sp, h.ss) .. packed_more(h)
+  if new == 'x' then
+    append(exhausted, h.name, packed)
+    forgotten[#forgotten + 1] = key
+    return
+  end
+  local n = #fields
+  fields[n + 1], fields[n + 2] = key, packed
   if new == 's' then
     if old ~= 's' or h.nd ~= h.snoozed_until then
-      redis.call('ZADD', P .. 'snoozed', digits(h.nd), h.name)
+      append(entering.s, digits(h.nd), h.name)
     end
   elseif new == old then
     return
-  elseif new == 'r' then
-    redis.call('ZADD', P .. 'ready', turn(h), h.name)
-    ready = ready and ready + 1
-  elseif new == 'i' then
-    redis.call('ZADD', P .. 'inactive', turn(h), h.name)
   elseif new == 'p' then
-    redis.call('SADD', P .. 'inprocess', h.name)
+    count('inprocess', 1)
   elseif new == 't' then
-    redis.call('SADD', P .. 'retired', h.name)
+    append(entering.t, h.name)
+  else
+    local list = entering[new]
+    local i = #list
+    list[i + 1], list[i + 2] = turn(h), h.name
+    if new == 'r' then
+      ready = ready and ready + 1
+    end
   end
 end
 
@@ -244,6 +345,7 @@ local function place_all()
     end
   end
   touched = {}
+  write()
 end
 
 local FIGURES = { 'queued', 'held', 'leased', 'started', 'results', 'seen', 'dead', 'late', 'fresh' }
@@ -276,39 +378,39 @@ end
 
 local any_retired  -- whether there are retired hosts, once somebody has asked
 
--- Queue an item. A host that has others in the same list is not even looked at.
-local function push(host, item, priority, head)
+-- Queue items, of which so many would be new targets. A host that has others in the same list is not even looked at.
+local function push(host, items, priority, head, targets)
   local how, level, length = head and 'LPUSH' or 'RPUSH', nil, nil
   if priority == 0 then
-    length = redis.call(how, P .. 'q:' .. host, item)
+    length = redis.call(how, P .. 'q:' .. host, unpack(items))
   else
     level = digits(priority)
-    length = redis.call(how, P .. 'l:' .. level .. ':' .. host, item)
+    length = redis.call(how, P .. 'l:' .. level .. ':' .. host, unpack(items))
   end
-  count('queued', 1)
-  count('fresh', fresh(item))
+  count('queued', #items)
+  count('fresh', targets)
   local h = hosts[host]
-  if length == 1 then
+  if length == #items then
     if not h then
       h = load(host)
       if h.st == 't' and not level then
-        h.held = h.held - 1  -- that counted this one, too
+        h.held = h.held - #items  -- that counted these, too
       end
     elseif h.q then
-      h.q = h.q + 1
+      h.q = h.q + #items
     end
     if level then
       h.lv = h.lv + redis.call('ZADD', P .. 'p:' .. host, level, level)
       h.q = nil
     end
   elseif h then
-    h.q = h.q and h.q + 1
+    h.q = h.q and h.q + #items
   else
     if any_retired == nil then
       any_retired = redis.call('EXISTS', P .. 'retired') == 1
     end
     if any_retired and redis.call('SISMEMBER', P .. 'retired', host) == 1 then
-      count('held', 1)
+      count('held', #items)
     end
   end
 end
@@ -391,22 +493,30 @@ end
 -- Flags: f queued even if seen, h at the head, c not a target of its own, a<n> after n attempts.
 -- Marking it seen and queuing it are one step. Returns how many were new.
 local function admit(first, last)
-  local added, marked = 0, 0
+  local added, marked, plain, order = 0, 0, {}, {}
   for i = first, last, 5 do
-    local flags = ARGV[i + 3]
+    local host, flags, entry = ARGV[i], ARGV[i + 3], ARGV[i + 4]
     local new = mark(ARGV[i + 1])
     marked = marked + new
-    if flags == '' then
+    if flags == '' and ARGV[i + 2] == '0' then
       if new == 1 then
-        push(ARGV[i], item_of(ARGV[i + 4], 0, 0, 0), tonumber(ARGV[i + 2]), false)
+        local items = plain[host]
+        if not items then
+          items = {}
+          plain[host], order[#order + 1] = items, host
+        end
+        items[#items + 1] = item_of(entry, 0, 0, 0)
         added = added + 1
       end
     elseif new == 1 or flags:find('f', 1, true) then
+      local counted = flags:find('c', 1, true) and 1 or 0
       local attempts = tonumber(flags:match('a(%d+)') or 0)
-      local item = item_of(ARGV[i + 4], attempts, 0, flags:find('c', 1, true) and 1 or 0)
-      push(ARGV[i], item, tonumber(ARGV[i + 2]), flags:find('h', 1, true))
+      push(host, { item_of(entry, attempts, 0, counted) }, tonumber(ARGV[i + 2]), flags:find('h', 1, true), 1 - counted)
       added = added + 1
     end
+  end
+  for _, host in ipairs(order) do
+    push(host, plain[host], 0, false, #plain[host])
   end
   count('seen', marked)
   if added > 0 and ctl.may_finish then
@@ -428,51 +538,132 @@ end
 -- Make a whole host wait: for what it asked for, else one exponential step per incident, and an
 -- incident is everything that had started before the last wait began.
 local function back_off(h, asked, jitter, leased_at)
-  local wait = asked
+  local wait, m = asked, more_of(h)
   if wait <= 0 then
-    if h.bo > 0 and leased_at <= h.ba then
+    if m.bo > 0 and leased_at <= m.ba then
       return
     end
-    h.bo = h.bo + 1
-    wait = retry_wait(h, h.bo - 1, jitter)
+    m.bo = m.bo + 1
+    wait = retry_wait(h, m.bo - 1, jitter)
   end
-  h.ba = now
+  m.ba = now
   h.nd = math.max(h.nd, math.floor(now + math.min(wait, knob(h, 'retry_delay_max_ms'))))
 end
 
--- Lease: host, worker, leased at, attempts, kills, priority, whether this lease counted as a target, entry
-local function take_lease(token)
-  local packed = redis.call('HGET', P .. 'inproc', token)
-  if not packed then
-    return nil
+-- A lease: leased at, attempts, kills, priority, whether this lease counted as a target; host, worker, entry
+local LEASE = '<dHHdB'
+
+local function pack_lease(host, worker, attempts, kills, priority, counted, entry)
+  return struct.pack(LEASE, now, attempts, kills, priority, counted) .. host .. '\n' .. worker .. '\n' .. entry
+end
+
+local function host_and_worker(packed)
+  return packed:match('^([^\n]*)\n([^\n]*)\n()', struct.size(LEASE) + 1)
+end
+
+local function unpacked(packed)
+  local at, attempts, kills, priority, counted = struct.unpack(LEASE, packed)
+  local host, _, rest = host_and_worker(packed)
+  return { host = host, at = at, attempts = attempts, kills = kills, priority = priority, counted = counted,
+    entry = packed:sub(rest) }
+end
+
+-- Take leases. Returns them by token; those that are no more are missing.
+local function take_leases(tokens)
+  local leases, found, names = {}, {}, {}
+  if #tokens == 0 then
+    return leases
   end
-  redis.call('HDEL', P .. 'inproc', token)
-  redis.call('ZREM', P .. 'lease', token)
-  count('leased', -1)
-  local l = cmsgpack.unpack(packed)
-  local lease = {
-    host = l[1], worker = l[2], at = l[3], attempts = l[4], kills = l[5], priority = l[6],
-    counted = l[7], entry = l[8],
-  }
-  lease.h = load(lease.host)
-  lease.h.f = lease.h.f - 1
-  return lease
+  for i, packed in ipairs(redis.call('HMGET', P .. 'inproc', unpack(tokens))) do
+    if packed and not leases[tokens[i]] then
+      local lease = unpacked(packed)
+      leases[tokens[i]] = lease
+      found[#found + 1], names[#names + 1] = tokens[i], lease.host
+    end
+  end
+  if #found > 0 then
+    redis.call('HDEL', P .. 'inproc', unpack(found))
+    redis.call('ZREM', P .. 'lease', unpack(found))
+    count('leased', -#found)
+    load_all(names)
+    for _, token in ipairs(found) do
+      local lease = leases[token]
+      lease.h = load(lease.host)
+      lease.h.f = lease.h.f - 1
+    end
+  end
+  return leases
+end
+
+-- The tokens that a member of `lease` stands for.
+local function tokens_of(member)
+  local first, many = member:match('^(%d+):(%d+)$')
+  if not first then
+    return { member }
+  end
+  local tokens = {}
+  for i = 0, many - 1 do
+    tokens[i + 1] = digits(first + i * ctl.partitions)
+  end
+  return tokens
+end
+
+-- Those of *tokens* that have no deadline of their own: they were never renewed.
+local function not_renewed(tokens)
+  local left = {}
+  for i, deadline in ipairs(redis.call('ZMSCORE', P .. 'lease', unpack(tokens))) do
+    if not deadline then
+      left[#left + 1] = tokens[i]
+    end
+  end
+  return left
+end
+
+-- When the next lease runs out; nothing if there is none. Of leases given together, those that have ended
+-- or been renewed are no more.
+local function first_deadline()
+  for _ = 1, (ctr.leased or 0) > 0 and 16 or 0 do
+    local first = redis.call('ZRANGE', P .. 'lease', 0, 0, 'WITHSCORES')
+    if not first[1] then
+      return nil
+    end
+    local tokens = tokens_of(first[1])
+    local left = tokens[1] ~= first[1] and not_renewed(tokens) or tokens
+    for _, packed in ipairs(#left > 0 and redis.call('HMGET', P .. 'inproc', unpack(left)) or {}) do
+      if packed then
+        return tonumber(first[2])
+      end
+    end
+    redis.call('ZREM', P .. 'lease', first[1])
+  end
+  return (ctr.leased or 0) > 0 and now or nil  -- there were many that ended; the next look finds it
 end
 
 -- Give leases that nobody renewed back to their hosts, a few at a time. The worker may have
--- fetched before it died, so the host keeps its interval.
+-- fetched before it died, so the host keeps its interval. Returns how many.
 local function reclaim()
-  local expired = redis.call('ZRANGEBYSCORE', P .. 'lease', '-inf', now, 'LIMIT', 0, 32)
-  for _, token in ipairs(expired) do
-    local lease = take_lease(token)
-    local kills = lease.kills + 1
-    if kills >= knob(lease.h, 'max_kills') then
-      bury(lease.host, lease.entry, 'killed_its_worker', lease.attempts)
-    else
-      push(lease.host, item_of(lease.entry, lease.attempts, kills, 1), lease.priority, true)
+  local given = 0
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'lease', '-inf', now, 'LIMIT', 0, 64)) do
+    if given >= 64 then
+      break
     end
-    lease.h.nd = math.max(lease.h.nd, now + interval_of(lease.h))
-    count('reclaimed', 1)
+    local tokens = tokens_of(member)
+    local leases = take_leases(tokens[1] ~= member and not_renewed(tokens) or tokens)
+    redis.call('ZREM', P .. 'lease', member)
+    for _, token in ipairs(tokens) do
+      local lease = leases[token]
+      if lease then
+        local kills = lease.kills + 1
+        if kills >= knob(lease.h, 'max_kills') then
+          bury(lease.host, lease.entry, 'killed_its_worker', lease.attempts)
+        else
+          push(lease.host, { item_of(lease.entry, lease.attempts, kills, 1) }, lease.priority, true, 0)
+        end
+        lease.h.nd = math.max(lease.h.nd, now + interval_of(lease.h))
+        given = given + 1
+      end
+    end
   end
-  return #expired
+  count('reclaimed', given)
+  return given
 end

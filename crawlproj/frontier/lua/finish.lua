@@ -47,26 +47,24 @@ local function time_anew(h, duration, bytes)
   end
 end
 
-local function finish(i, last)
-  local token, outcome = ARGV[i], ARGV[i + 1]
+local function finish(lease, i, last)
+  local outcome = ARGV[i + 1]
   local asked, incident, jitter = tonumber(ARGV[i + 2]), ARGV[i + 3] == '1', ARGV[i + 4] / 1000
-  local lease = take_lease(token)
-  if not lease then
-    count('late', 1)
-    return 0, 0
-  end
   local h = lease.h
   if incident then
     back_off(h, asked, jitter, lease.at)
   end
   time_anew(h, tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]))
   if outcome == 's' then
-    h.bo = 0
+    if h.more then
+      h.more.bo = 0
+    end
     h.sp = h.sp + cost_of(h, lease.entry)
     count('succeeded', 1)
   elseif outcome == 'f' then
     h.sp = h.sp + cost_of(h, lease.entry) + knob(h, 'error_penalty')
-    h.er = h.er + 1
+    local m = more_of(h)
+    m.er = m.er + 1
     count('failed', 1)
   elseif outcome == 'd' then
     count('disregarded', 1)
@@ -76,11 +74,11 @@ local function finish(i, last)
     local item = item_of(lease.entry, lease.attempts + 1, lease.kills, 1)
     count('retried', 1)
     if incident then
-      push(lease.host, item, lease.priority, true)
+      push(lease.host, { item }, lease.priority, true, 0)
     else
       local wait = asked > 0 and asked or retry_wait(h, lease.attempts, jitter)
       redis.call('ZADD', P .. 'delayed', digits(now + math.min(wait, knob(h, 'retry_delay_max_ms'))),
-        cmsgpack.pack({ token, lease.host, lease.priority, item }))
+        cmsgpack.pack({ ARGV[i], lease.host, lease.priority, item }))
       count('queued', 1)
     end
   end
@@ -88,14 +86,28 @@ local function finish(i, last)
   for n = i + 9, links - 1 do
     count('results', redis.call('SADD', P .. 'r:' .. shard(ARGV[n]), ARGV[n]))
   end
-  return 1, admit(links, last)
+  return admit(links, last)
 end
 
-local answers, i = {}, 1
+local tokens, i = {}, 1
 while i <= #ARGV do
-  local last = i + 8 + ARGV[i + 7] + 5 * ARGV[i + 8]
-  answers[#answers + 1], answers[#answers + 2] = finish(i, last)
-  i = last + 1
+  tokens[#tokens + 1] = ARGV[i]
+  i = i + 9 + ARGV[i + 7] + 5 * ARGV[i + 8]
+end
+local leases, answers = take_leases(tokens), {}
+i = 1
+while i <= #ARGV do
+  local after = i + 9 + ARGV[i + 7] + 5 * ARGV[i + 8]
+  local lease = leases[ARGV[i]]
+  leases[ARGV[i]] = nil  -- whoever reports it twice is late
+  if lease then
+    answers[#answers + 1] = 1
+    answers[#answers + 1] = finish(lease, i, after - 1)
+  else
+    count('late', 1)
+    append(answers, 0, 0)
+  end
+  i = after
 end
 answers[#answers + 1] = settle()
 return answers

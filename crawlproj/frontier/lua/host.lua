@@ -8,7 +8,7 @@ for i, host in ipairs(ARGV) do
   local interval, own = interval_of(h)
   views[i] = h.st == '' and {} or {
     h.st, queued(h), h.f, interval, own and 1 or 0, math.max(0, h.nd - now), h.sp, knob(h, 'total_budget'),
-    h.er, h.k and cjson.encode(h.k) or '{}',
+    h.more and h.more.er or 0, h.more and h.more.k and cjson.encode(h.more.k) or '{}',
   }
 end
 return views

@@ -3,19 +3,21 @@
 -- returns what they have queued, what retired ones of them do, how many leases, then one sentence per fault
 local flights = {}
 for _, packed in ipairs(redis.call('HVALS', P .. 'inproc')) do
-  local host = cmsgpack.unpack(packed)[1]
+  local host = host_and_worker(packed)
   flights[host] = (flights[host] or 0) + 1
 end
 local faults = {}
 local function fault(...)
   faults[#faults + 1] = string.format(...)
 end
-local NAMES = { r = 'ready', i = 'inactive', s = 'snoozed', p = 'inprocess', t = 'retired', x = 'exhausted' }
+local NAMES = { r = 'ready', i = 'inactive', s = 'snoozed', p = 'in process', t = 'retired', x = 'exhausted' }
 local function is_in(letter, host)
   local key = P .. NAMES[letter]
   if letter == 'x' then
     return redis.call('HEXISTS', key, host) == 1
-  elseif letter == 'p' or letter == 't' then
+  elseif letter == 'p' then
+    return load(host).st == 'p'  -- that is all there is to it
+  elseif letter == 't' then
     return redis.call('SISMEMBER', key, host) == 1
   end
   return redis.call('ZSCORE', key, host)

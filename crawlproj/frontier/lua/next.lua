@@ -12,20 +12,14 @@ for _, packed in ipairs(due) do
   local d = cmsgpack.unpack(packed)  -- token, host, priority, item
   redis.call('ZREM', P .. 'delayed', packed)
   count('queued', -1)
-  push(d[2], d[4], d[3], true)
+  push(d[2], { d[4] }, d[3], true, 0)
 end
-for _, host in ipairs(redis.call('ZRANGEBYSCORE', P .. 'snoozed', '-inf', now, 'LIMIT', 0, 64)) do
-  load(host)
-end
+load_all(redis.call('ZRANGEBYSCORE', P .. 'snoozed', '-inf', now, 'LIMIT', 0, 64 + n))
 place_all()
 
 -- A token is never given twice, not even by a server that has lost its last second. It tells its partition.
-local function new_token()
-  local token = math.max((ctr.token or 0) + 1, now * 1000)
-  token = token + (ctl.partition - token) % ctl.partitions
-  ctr.token, counted = token, true
-  return digits(token)
-end
+local token = math.max((ctr.token or 0) + 1, now * 1000)
+local first = token + (ctl.partition - token) % ctl.partitions
 
 -- With nothing left to do, a crawl that is to pause at its finish does, once.
 local function at_finish()
@@ -43,55 +37,86 @@ if left < 0 then
   left = ctl.max_target > 0 and ctl.max_target - (ctr.started or 0) or math.huge
 end
 
-local leases, dry = {}, false
-while open and not throttled and n > 0 and LOOKS > 0 do
-  local from = 'r'
-  local popped = redis.call('ZPOPMIN', P .. 'ready')
-  if not popped[1] then
-    from = 'i'
-    popped = redis.call('ZPOPMIN', P .. 'inactive')
-    if not popped[1] then
-      dry = true
-      break
-    end
-  end
-  ready = nil
-  local h = load(popped[1])
+local leases, inproc, dry = {}, {}, false
+
+-- Lease the first entry of a host, if there is one and it may start. Returns false if no new target may.
+local function lease_of(h)
   local item, priority
-  local gone = is_retired(h) or h.f >= knob(h, 'in_flight')  -- a knob was turned since
-  if not gone then
+  if not is_retired(h) and h.f < knob(h, 'in_flight') then  -- no knob was turned since it became ready
     item, priority = pop(h)
   end
-  local entry, attempts, kills, counted
-  if item then
-    entry, attempts, kills, counted = entry_of(item)
+  if not item then
+    LOOKS = LOOKS - 1
+    return true
   end
-  if item and counted == 0 and left <= 0 then
-    push(h.name, item, priority, true)
-    redis.call('ZADD', P .. STRUCTURE[from][2], popped[2], popped[1])
+  local entry, attempts, kills, counted = entry_of(item)
+  if counted == 0 and left <= 0 then
+    push(h.name, { item }, priority, true, 1)
+    return false
+  end
+  left = left - (1 - counted)
+  count('started', 1 - counted)
+  local name = digits(first + #inproc / 2 * ctl.partitions)
+  local last = #inproc
+  inproc[last + 1] = name
+  inproc[last + 2] = pack_lease(h.name, worker, attempts, kills, priority, 1 - counted, entry)
+  h.f = h.f + 1
+  local interval, own = interval_of(h)
+  h.nd = math.max(h.nd, now + interval)
+  local i = #leases
+  leases[i + 1], leases[i + 2], leases[i + 3] = name, h.name, attempts
+  leases[i + 4], leases[i + 5] = own and interval or -1, h.more and h.more.k and cjson.encode(h.more.k) or ''
+  leases[i + 6] = entry
+  n = n - 1
+  return true
+end
+
+-- Lease from hosts that have been taken out of a structure, with their scores.
+local function lease_from(structure, popped)
+  local names = {}
+  for i = 1, #popped, 2 do
+    names[#names + 1] = popped[i]
+  end
+  load_all(names)
+  for i, name in ipairs(names) do
+    local h = load(name)
+    if n <= 0 or not lease_of(h) then
+      local back = {}
+      for j = i, #names do
+        append(back, popped[2 * j], names[j])
+      end
+      call_with(back, 'ZADD', P .. structure)
+      return false
+    end
+    h.st = ''
+    place(h)
+  end
+  write()  -- some may be ready again
+  return true
+end
+
+while open and not throttled and n > 0 and LOOKS > 0 do
+  local structure = 'ready'
+  local popped = redis.call('ZPOPMIN', P .. 'ready', math.min(n, 500))
+  if not popped[1] then
+    structure = 'inactive'
+    popped = redis.call('ZPOPMIN', P .. 'inactive', math.min(n, 500))
+  end
+  ready = nil
+  dry = not popped[1]
+  if dry or not lease_from(structure, popped) then
     break
   end
-  if item then
-    left = left - (1 - counted)
-    count('started', 1 - counted)
-    count('leased', 1)
-    local token = new_token()
-    redis.call('HSET', P .. 'inproc', token,
-      cmsgpack.pack({ h.name, worker, now, attempts, kills, priority, 1 - counted, entry }))
-    redis.call('ZADD', P .. 'lease', digits(now + lease_ms), token)
-    h.f = h.f + 1
-    local interval, own = interval_of(h)
-    h.nd = math.max(h.nd, now + interval)
-    local i = #leases
-    leases[i + 1], leases[i + 2], leases[i + 3] = token, h.name, attempts
-    leases[i + 4], leases[i + 5] = own and interval or -1, h.k and cjson.encode(h.k) or ''
-    leases[i + 6] = entry
-    n = n - 1
-  else
-    LOOKS = LOOKS - 1
+end
+if #inproc > 0 then
+  local many = #inproc / 2
+  call_with(inproc, 'HSET', P .. 'inproc')
+  count('leased', many)
+  ctr.token, counted = first + (many - 1) * ctl.partitions, true
+  for i = 0, many - 1, 64 do
+    redis.call('ZADD', P .. 'lease', digits(now + lease_ms),
+      digits(first + i * ctl.partitions) .. ':' .. math.min(64, many - i))
   end
-  h.st = ''
-  place(h)
 end
 
 local wait = -1
@@ -99,11 +124,15 @@ local function due_in(at)
   local ms = math.max(0, at - now)
   wait = (wait < 0 or ms < wait) and ms or wait
 end
-for _, name in ipairs({ 'snoozed', 'delayed', 'lease' }) do
+for _, name in ipairs({ 'snoozed', 'delayed' }) do
   local first = redis.call('ZRANGE', P .. name, 0, 0, 'WITHSCORES')
   if first[2] then
     due_in(tonumber(first[2]))
   end
+end
+local deadline = first_deadline()
+if deadline then
+  due_in(deadline)
 end
 if throttled then
   wait = ctr.wire_free - now

@@ -3,22 +3,28 @@
 -- returns the hosts that were nowhere
 local flights = {}
 for _, packed in ipairs(redis.call('HVALS', P .. 'inproc')) do
-  local host = cmsgpack.unpack(packed)[1]
+  local host = host_and_worker(packed)
   flights[host] = (flights[host] or 0) + 1
 end
 local stray = {}
 for _, host in ipairs(ARGV) do
   local h = load(host)
-  local found = 0
-  for letter, structure in pairs(STRUCTURE) do
-    if letter ~= h.st then
-      found = found + redis.call(structure[1], P .. structure[2], host)
-    elseif letter == 'x' then
-      found = found + redis.call('HEXISTS', P .. 'exhausted', host)
-    elseif letter == 'p' or letter == 't' then
-      found = found + redis.call('SISMEMBER', P .. structure[2], host)
-    else
-      found = found + (redis.call('ZSCORE', P .. structure[2], host) and 1 or 0)
+  local found = (h.st == 'p' and flights[host]) and 1 or 0
+  for letter, name in pairs({ r = 'ready', i = 'inactive', s = 'snoozed' }) do
+    if redis.call('ZSCORE', P .. name, host) then
+      found = found + 1
+      if letter ~= h.st then
+        redis.call('ZREM', P .. name, host)
+      end
+    end
+  end
+  for letter, there in pairs({ t = redis.call('SISMEMBER', P .. 'retired', host),
+                               x = redis.call('HEXISTS', P .. 'exhausted', host) }) do
+    if there == 1 then
+      found = found + 1
+      if letter ~= h.st then
+        append(leaving[letter], host)
+      end
     end
   end
   if found == 0 then

@@ -1,7 +1,7 @@
 -- Count anew what is queued, when nothing but retired hosts can have any.
 -- KEYS[1] prefix
 -- returns 1 if the counter was wrong, else 0; then the figures
-for _, name in ipairs({ 'ready', 'inactive', 'snoozed', 'delayed', 'lease' }) do
+for _, name in ipairs({ 'ready', 'inactive', 'snoozed', 'delayed', 'inproc' }) do
   if redis.call('EXISTS', P .. name) == 1 then
     return { 0, figures() }
   end

@@ -13,9 +13,8 @@ for i = 4, #ARGV, 2 do
   redis.call('LPOP', list)
   if ARGV[i + 1] == '1' then
     count('queued', -1)
-    count('fresh', -fresh(ARGV[i]))
     h.q = nil
-    push(host, ARGV[i], to, false)
+    push(host, { ARGV[i] }, to, false, 0)
   else
     redis.call('RPUSH', list, ARGV[i])
   end

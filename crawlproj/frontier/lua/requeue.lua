@@ -8,11 +8,11 @@ local moved = 0
 for _, id in ipairs(ARGV) do
   local letter = redis.call('XRANGE', P .. 'dead', id, id)[1]
   if letter then
-    local fields = {}
+    local parts = {}
     for i = 1, #letter[2], 2 do
-      fields[letter[2][i]] = letter[2][i + 1]
+      parts[letter[2][i]] = letter[2][i + 1]
     end
-    push(fields.host, item_of(fields.entry, 0, 0, 1), 0, false)
+    push(parts.host, { item_of(parts.entry, 0, 0, 1) }, 0, false, 0)
     redis.call('XDEL', P .. 'dead', id)
     count('dead', -1)
     moved = moved + 1

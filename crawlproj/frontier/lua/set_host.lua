@@ -4,22 +4,23 @@
 -- returns its own knobs as JSON
 local h = load(ARGV[1])
 local precedence = knob(h, 'precedence')
-h.k = h.k or {}
+local m = more_of(h)
+m.k = m.k or {}
 for name, value in pairs(cjson.decode(ARGV[2])) do
   if name == 'crawl_delay' then
-    h.cd = value
+    m.cd = value
   elseif name == 'least_crawl_delay' then
-    h.cd = math.max(h.cd, value)
+    m.cd = math.max(m.cd, value)
   else
-    h.k[name] = value or nil
+    m.k[name] = value or nil
   end
   if name == 'precedence' and not ctl.precedences then
     switch('precedences', 1)  -- from now on they are looked at
   end
 end
-local own = cjson.encode(h.k)
-h.k = next(h.k) and h.k
-if h.st == '' and not h.k and h.cd == 0 then
+local own = cjson.encode(m.k)
+m.k = next(m.k) and m.k or false
+if h.st == '' and not m.k and m.cd == 0 then
   hosts[h.name] = nil  -- nothing to keep
 end
 if precedence ~= knob(h, 'precedence') and (h.st == 'r' or h.st == 'i') then

@@ -22,14 +22,14 @@ for _, packed in ipairs(redis.call('ZRANGE', P .. 'delayed', 0, -1)) do
 end
 local inproc = redis.call('HGETALL', P .. 'inproc')
 for i = 1, #inproc, 2 do
-  if cmsgpack.unpack(inproc[i + 1])[1] == h.name then
+  if host_and_worker(inproc[i + 1]) == h.name then
     redis.call('HDEL', P .. 'inproc', inproc[i])
     redis.call('ZREM', P .. 'lease', inproc[i])
     count('leased', -1)
   end
 end
 take_out(h)
-count('held', -h.held)
+count('held', -(h.held or 0))
 hosts[h.name] = nil
 for _, kind in ipairs({ 'h:', 'q:', 'p:' }) do
   redis.call('DEL', P .. kind .. h.name)
