@@ -8,10 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["crawlproj.testing.plugin"]
 
 ROOT = Path(__file__).parents[1]
+
+settings.register_profile("any machine", deadline=None)  # how long an example takes is no property of it
+settings.load_profile("any machine")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -56,7 +56,7 @@ def started(environment):
 
 def until_fetched(site, path):
     """Wait until a path has been asked for."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not site.hits[path] and time.monotonic() < deadline:
         time.sleep(0.02)
     assert site.hits[path]
@@ -96,7 +96,7 @@ def test_signal(started, site, slow_pages, database):
     process = started("site", "-a", f"seeds={slow_pages}", *QUICK)
     until_fetched(site, "/0")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=40)
+    _, err = process.communicate(timeout=100)
     assert process.returncode == 11, err
     row = database.execute("SELECT status, retry_at <= now() FROM crawl").fetchone()
     assert row == ("started", True)
@@ -111,7 +111,7 @@ def test_two_signals(started, site, slow_pages):
         if "shutting down gracefully" in line:
             break
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=40)
+    _, err = process.communicate(timeout=100)
     assert process.returncode == 11, err
     assert "scrapy crawl: " in err
 

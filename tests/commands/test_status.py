@@ -110,7 +110,7 @@ def test_watch_ends_with_ctrl_c(environment, add_crawl):
     )
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (0, b"")
 
 

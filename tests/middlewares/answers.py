@@ -41,7 +41,7 @@ class Answers:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=100,
             check=False,
         )
         assert run.returncode == 0, run.stderr

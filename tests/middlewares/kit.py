@@ -46,7 +46,7 @@ class SmallCrawl:
         self.running.append(process)
         return process
 
-    def end(self, process: subprocess.Popen[str], timeout: float = 40) -> Told:
+    def end(self, process: subprocess.Popen[str], timeout: float = 100) -> Told:
         """Wait for a worker and return what it said."""
         stdout, stderr = process.communicate(timeout=timeout)
         assert process.returncode == 0, stderr

@@ -290,7 +290,7 @@ def test_what_the_download_handlers_raise(handler: str) -> None:
             cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=100,
             check=False,
         )
     assert run.returncode == 0, run.stderr
