@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 NAME = "fleet"
 SLACK = 0.005  #: seconds; closer than this an event loop does not keep time
 POLL = 0.02
+STARTING_SHARE = 0.2  # of the kills may hit a worker that has not asked any host yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +161,14 @@ class Fleet:
         share = self.plan.pages // (self.plan.kills + 1)
         until = self._site.count + self._chance.randint(1, share)
         extra = self._chance.uniform(0, 0.2)
-        victim = self._chance.randrange(self.plan.workers)
+        starting_too = self._chance.random() < STARTING_SHARE
+        which = self._chance.random()
         self._await(lambda: self._site.count >= until, f"the crawl stands still before kill {number + 1}")
         time.sleep(extra)  # the moment is the point
+        everybody = range(self.plan.workers)
+        at_work = [n for n in everybody if self._names[self._running[n].pid] in self._site.agents]
+        victims = everybody if starting_too else at_work or everybody
+        victim = victims[int(which * len(victims))]
         process = self._running[victim]
         process.send_signal(signal.SIGKILL)
         if process.wait() != -signal.SIGKILL:

@@ -76,6 +76,7 @@ class FleetSite:
         self._servers: list[asyncio.Server] = []
         self._connections: set[_Connection] = set()
         self._heart: asyncio.TimerHandle | None = None
+        self.agents: set[str] = set()  #: who has asked for anything so far
         self.awake = 0.0  #: when the loop was last seen to run
 
     def __enter__(self) -> FleetSite:
@@ -186,6 +187,7 @@ class FleetSite:
 
     def begin(self, served: Served) -> Served:
         """Note that a request has come in."""
+        self.agents.add(served.agent)
         host = self.hosts[served.host]
         host.requests.append(served)
         host.open += 1

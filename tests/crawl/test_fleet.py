@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crawlproj.testing.site import Site
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 def test_a_fleet_that_is_killed_finishes_every_url_once(
     server_thread: LoopThread, tmp_path: Path, redis_url: str, database_url: str
 ) -> None:
@@ -32,7 +32,7 @@ def test_a_fleet_that_is_killed_finishes_every_url_once(
     """
     plan = Plan(
         workers=3, kills=8, pages=600, hosts=20, in_flight=1, interval_ms=150, slowest=0.3,
-        lease_seconds=3, within=200, seed=5,
+        lease_seconds=3, within=300, seed=5,
     )  # fmt: skip
     with serve(plan, server_thread) as site:
         report = Fleet(plan, site, tmp_path, redis_url, database_url).run()
