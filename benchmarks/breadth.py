@@ -37,6 +37,7 @@ STEPS = {
     "throttle": ("reserve", "release"),
     "robots": ("robots_look", "robots_save"),
 }
+GONE = -2  # expired between two looks
 SAMPLE_SECONDS, SAMPLES = 0.5, 256  # of the commands that the server notes, as many at a time
 
 
@@ -116,6 +117,8 @@ def keys(client: Redis) -> tuple[Counter[str], Counter[str], int]:
         for name in names[start : start + 1000]:
             pipe.ttl(name)
         for name, ttl in zip(names[start : start + 1000], pipe.execute(), strict=True):
+            if ttl == GONE:
+                continue
             family = ":".join(name.decode("utf-8", "replace").lstrip("{").split(":")[:2])
             (stay if ttl < 0 else expire)[family] += 1
             longest = max(longest, ttl)
