@@ -11,6 +11,7 @@ The frontier is paused meanwhile. A rebuild that died is begun again from its st
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64decode
 from contextlib import suppress
@@ -25,6 +26,8 @@ from crawlproj.clean import as_jsonb
 from crawlproj.exceptions import BadUrl, Refused, UndecodableEntry
 from crawlproj.frontier.canonical import fingerprint, normalise
 from crawlproj.frontier.codec import Stored
+from crawlproj.frontier.partition import CHUNK
+from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.pages.rows import links
 
 if TYPE_CHECKING:
@@ -96,7 +99,7 @@ async def rebuild(
             raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, is being rebuilt by another process")
         await frontier.create(config, codec.fixed())
         await frontier.pause()
-        work = _Rebuild(connection, frontier, codec, crawl, progress)
+        work = _Rebuild(connection, frontier, codec, crawl, progress, SeenCache(config.seen_cache))
         done = await work.run()
         message = f"the frontier has been rebuilt: {done.seen} pages seen, {done.queued} URLs queued"
         _note(connection, crawl.id, "done", message)
@@ -113,6 +116,7 @@ class _Rebuild:
     codec: Codec
     crawl: CrawlRow
     progress: Callable[[Rebuilt], None]
+    sent: SeenCache  #: links that have been let in, or found seen
     done: Rebuilt = field(default_factory=Rebuilt)
 
     @property
@@ -167,6 +171,8 @@ class _Rebuild:
             for row in batch:
                 row["stored"] = self._page(row)
                 for link in (*links(row["own_links"]), *links(row["object_links"])):
+                    if link.extra is None and link.url in self.sent:  # most links of most pages
+                        continue
                     found = self._found(row, link)
                     if found is not None:
                         waiting.append(found)
@@ -222,11 +228,18 @@ class _Rebuild:
         wanted = [(each, entry) for each in found if (entry := each.as_wanted(known)) is not None]
         await self._schedule([entry for each, entry in wanted if each.redirected], counted=True)
         await self._schedule([entry for each, entry in wanted if not each.redirected])
+        for _, entry in wanted:
+            if entry.plain:
+                self.sent.add(entry.url)
 
     async def _schedule(self, entries: Sequence[Entry], *, counted: bool = False) -> int:
         if not entries:
             return 0
-        added = await self.frontier.schedule(await self.codec.assign(entries), counted=counted)
+        placed = await self.codec.assign(entries)
+        shares = [placed[start : start + CHUNK] for start in range(0, len(placed), CHUNK)]
+        # Begun in their order, sent together.
+        new = await asyncio.gather(*(self.frontier.schedule(share, counted=counted) for share in shares))
+        added = sum(new)
         self.done.queued += added
         self.progress(self.done)
         return added
