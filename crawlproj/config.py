@@ -56,6 +56,7 @@ class Config:
     bloom_error: float
     partitions: int
     recovery_log: bool
+    dump_pending: bool
     seen_cache: int
     gc_threshold: int
     queue_assignment: str
@@ -91,6 +92,7 @@ class Config:
             bloom_error=_bloom_error(settings),
             partitions=_integer(settings, "FRONTIER_PARTITIONS", least=1, most=MOST_PARTITIONS),
             seen_shards=_integer(settings, "FRONTIER_SEEN_SHARDS", least=1, most=MOST_SHARDS),
+            dump_pending=_boolean(settings, "FRONTIER_DUMP_PENDING_AT_CLOSE"),
             recovery_log=_boolean(settings, "FRONTIER_RECOVERY_LOG"),
             seen_cache=_integer(settings, "FRONTIER_SEEN_CACHE"),
             gc_threshold=_integer(settings, "GC_THRESHOLD"),

@@ -14,6 +14,7 @@ from crawlproj.crawls import lifecycle
 from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.exceptions import CrawlError, NotFound, Refused
 from crawlproj.frontier.find import drop_all
+from crawlproj.frontier.pending import dump_to, pending_path
 from crawlproj.redaction import without_secrets
 from crawlproj.signals import crawl_cleanup, crawl_completed, crawl_setup, crawl_start
 from crawlproj.worker import Outcome, Worker
@@ -130,6 +131,10 @@ class LifecycleExtension:
     async def _seal(self) -> bool:
         worker = self._worker
         figures = worker.frontier.figures
+        if worker.config.dump_pending and figures.queued:
+            path = pending_path(worker.config.home, worker.crawl.name, worker.crawl.run)
+            left = await dump_to(worker.frontier, worker.codec, path)
+            logger.info("%d URLs that were still queued are in %s", left, path)
         sealed = await lifecycle.seal(
             worker.database,
             worker.crawl,

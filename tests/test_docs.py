@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from crawlproj.knobs import KNOBS
+
 ROOT = Path(__file__).parents[1]
 SETTINGS = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
 
@@ -23,8 +25,9 @@ def assigned() -> dict[str, str]:
 
 
 def read_by_config() -> set[str]:
-    """Return the settings that are ours: those that the configuration reads."""
-    return set(re.findall(r'"([A-Z][A-Z_]{3,})"', (ROOT / "crawlproj/config.py").read_text(encoding="utf-8")))
+    """Return the settings that are ours: those that the configuration reads, knobs among them."""
+    names = re.findall(r'"([A-Z][A-Z_]{3,})"', (ROOT / "crawlproj/config.py").read_text(encoding="utf-8"))
+    return {*names, *(knob.setting for knob in KNOBS.values())}
 
 
 @pytest.mark.parametrize("name", sorted(read_by_config()))
@@ -34,7 +37,7 @@ def test_every_setting_of_ours_is_documented(name: str) -> None:
     assert f"**{name}**" in SETTINGS
 
 
-@pytest.mark.parametrize("name", sorted(re.findall(r"\*\*([A-Z_]{4,})\*\* — Default: `\d", SETTINGS)))
+@pytest.mark.parametrize("name", sorted(re.findall(r"\*\*([A-Z_]{4,})\*\* — Default: `\d+`", SETTINGS)))
 def test_the_documented_default_is_the_default(name: str) -> None:
     """A number in the reference is the number in settings.py."""
     (default,) = re.findall(rf"\*\*{name}\*\* — Default: `(\d+)`", SETTINGS)

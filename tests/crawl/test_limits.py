@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from tests.crawl.support import linking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from crawlproj.testing.plugin import Crawl
     from crawlproj.testing.site import Site
@@ -125,3 +127,26 @@ def test_a_limit_is_per_run(site: Site, crawl: Crawl) -> None:
     runs = [crawl("site", {"MAX_TARGET": 4}, seeds=site.url + "/") for _ in range(2)]
     assert [result.status["started_targets"] for result in runs][-1] == 4
     assert runs[-1].status["run"] == 2
+
+
+@pytest.mark.parametrize("dump", [True, False])
+def test_what_is_left_when_a_run_is_sealed_can_be_kept(
+    dump: bool, site: Site, crawl: Crawl, tmp_path: Path
+) -> None:
+    """One JSON line for each URL that was still queued, in a file that names crawl and run."""
+    star(site, 40)
+    settings = {
+        "CRAWL_NAME": "a/b",
+        "MAX_TARGET": 10,
+        "FRONTIER_DUMP_PENDING_AT_CLOSE": dump,
+        "CRAWLPROJ_HOME": str(tmp_path),
+    }
+    result = crawl("site", settings, seeds=site.url + "/")
+    assert result.returncode == 0, result.stderr
+    assert len(result.pages) == 10
+    files = list(tmp_path.glob("pending/*"))
+    assert [file.name for file in files] == (["a%2Fb-1.jsonl"] if dump else [])
+    left = {json.loads(line)["url"] for file in files for line in file.read_text().splitlines()}
+    fetched = {page["url"] for page in result.pages}
+    everything = {site.url + "/", *(f"{site.url}/{n}" for n in range(40))}
+    assert left == (everything - fetched if dump else set())

@@ -51,7 +51,12 @@ class LeasedSpider(Spider):
         worker = Worker.of(self.crawler)
         for token, given in enumerate(json.loads(sys.argv[2])):
             lease = Lease(
-                token=token, host="", attempts=given.get("attempts", 0), min_interval_ms=None, expires_at=0
+                token=token,
+                host="",
+                attempts=given.get("attempts", 0),
+                min_interval_ms=None,
+                max_attempts=worker.config.max_attempts,
+                expires_at=0,
             )
             worker.visits[token] = Visit(lease=lease, entry=None)
             meta = {"given": given["url"], **given.get("meta", {})}

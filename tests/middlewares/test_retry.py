@@ -38,7 +38,9 @@ def crawler(**changes: Any) -> Crawler:
 
 def request(attempts: int | None = 0, **meta: Any) -> Request:
     if attempts is not None:
-        meta["lease"] = Lease(token=1, host="e.test", attempts=attempts, min_interval_ms=None, expires_at=0)
+        meta["lease"] = Lease(
+            token=1, host="e.test", attempts=attempts, min_interval_ms=None, max_attempts=3, expires_at=0
+        )
     return Request("http://e.test/", meta=meta)
 
 
