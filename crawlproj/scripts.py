@@ -55,13 +55,13 @@ class Script:
 
 
 @cache
-def script(package: str, name: str, *, common: str | None = None, allow_oom: bool = False) -> Script:
-    """Return the operation in `lua/<name>.lua` of *package*, with `lua/<common>.lua` before it.
+def script(package: str, name: str, *, before: tuple[str, ...] = (), allow_oom: bool = False) -> Script:
+    """Return the operation in `lua/<name>.lua` of *package*, with the files named in *before* ahead of it.
 
     *allow_oom* lets it run on a full server: what frees memory must not wait for free memory.
     """
     folder = files(package).joinpath("lua")
-    parts = [folder.joinpath(f"{part}.lua").read_bytes() for part in (common, name) if part]
+    parts = [folder.joinpath(f"{part}.lua").read_bytes() for part in (*before, name)]
     if allow_oom:
         parts.insert(0, b"#!lua flags=allow-oom")
     text = b"\n".join(parts)

@@ -278,8 +278,8 @@ async def test_close_in_mid_flight_leaves_the_connection_usable(redis_url):
 
 def test_operations_are_read_from_their_package():
     """A script is `lua/<name>.lua`, after what it shares with others and after its flags."""
-    plain = script("crawlproj.frontier", "renew", common="common")
-    free = script("crawlproj.frontier", "renew", common="common", allow_oom=True)
-    assert plain is script("crawlproj.frontier", "renew", common="common")
+    plain = script("crawlproj.frontier", "renew", before=("common",))
+    free = script("crawlproj.frontier", "renew", before=("common",), allow_oom=True)
+    assert plain is script("crawlproj.frontier", "renew", before=("common",))
     assert free.text == b"#!lua flags=allow-oom\n" + plain.text
     assert free.sha == sha1(free.text, usedforsecurity=False).hexdigest()

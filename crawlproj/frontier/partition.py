@@ -62,8 +62,19 @@ class Inspection(NamedTuple):
     faults: list[str]
 
 
+#: What operations need before them, in this order: all but a few of them hosts and their queues.
+_SWITCHES = ("common",)
+_QUEUES = ("common", "hosts", "queues")
+_LEASES = (*_QUEUES, "leases")
+_PARTS = {
+    **dict.fromkeys(("control", "seal", "tune"), _SWITCHES),
+    **dict.fromkeys(("next", "finish", "renew", "release", "reclaim"), _LEASES),
+    **dict.fromkeys(("busy", "inspect", "place", "take_host"), _LEASES),
+}
+
+
 def _operation(name: str, *, allow_oom: bool = False) -> Script:
-    return script(__package__, name, common="common", allow_oom=allow_oom)
+    return script(__package__, name, before=_PARTS.get(name, _QUEUES), allow_oom=allow_oom)
 
 
 class Partition:

@@ -95,6 +95,7 @@ while i <= #ARGV do
   i = i + 9 + ARGV[i + 7] + 5 * ARGV[i + 8]
 end
 local leases, answers = take_leases(tokens), {}
+ask_whether_queued(touched)
 i = 1
 while i <= #ARGV do
   local after = i + 9 + ARGV[i + 7] + 5 * ARGV[i + 8]

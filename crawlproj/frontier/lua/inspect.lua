@@ -10,7 +10,7 @@ local faults = {}
 local function fault(...)
   faults[#faults + 1] = string.format(...)
 end
-local NAMES = { r = 'ready', i = 'inactive', s = 'snoozed', p = 'in process', t = 'retired', x = 'exhausted' }
+NAMES.p = 'in process'
 local function is_in(letter, host)
   local key = P .. NAMES[letter]
   if letter == 'x' then

@@ -62,7 +62,9 @@ local function lease_of(h)
   inproc[last + 2] = pack_lease(h.name, worker, attempts, kills, priority, 1 - counted, entry)
   h.f = h.f + 1
   local interval, own = interval_of(h)
-  h.nd = math.max(h.nd, now + interval)
+  -- A host that was due a moment ago keeps its beat: what it takes to notice is not added to every interval.
+  local noticed = math.min(interval / 4, 100)
+  h.nd = (now - h.nd <= noticed and h.nd or now) + interval
   local i = #leases
   leases[i + 1], leases[i + 2], leases[i + 3] = name, h.name, attempts
   leases[i + 4], leases[i + 5] = own and interval or -1, h.more and h.more.k and cjson.encode(h.more.k) or ''
