@@ -160,6 +160,8 @@ class _Rebuild:
         for batch in self._batches("rebuild_waiting"):
             entries: list[Entry] = []
             for row in batch:
+                with suppress(BadUrl):
+                    row["url"] = normalise(row["url"])
                 entry = self._entry(row["url"], row["request"], row["depth"])
                 if entry is not None:
                     entries.append(replace(entry, forced=False, attempts=row["attempts"]))
@@ -204,7 +206,9 @@ class _Rebuild:
         data = json.loads(link.extra) if link.extra else {}
         again = entry.forced or (page["redirected"] and _is_in_chain(self.codec, link.url, data))
         return _Found(
-            entry=replace(entry, forced=False, head=page["redirected"]),
+            entry=replace(entry, forced=False, head=page["redirected"])
+            if again or page["redirected"]
+            else entry,
             page=page["url_key"],
             reported_at=page["reported_at"],
             redirected=page["redirected"],
@@ -213,8 +217,8 @@ class _Rebuild:
 
     def _entry(self, url: str, extra: str | None, depth: int, page: Stored | None = None) -> Entry | None:
         try:
-            return self.codec.encode_stored(normalise(url), extra, depth, page)
-        except (BadUrl, UndecodableEntry):
+            return self.codec.encode_stored(url, extra, depth, page)
+        except (BadUrl, UndecodableEntry, ValueError):
             self.done.unreadable += 1
             return None
 
