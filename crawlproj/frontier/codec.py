@@ -340,7 +340,8 @@ class Codec:
     def encode_known(self, request: Request, spider: Spider, page: Stored) -> Entry | None:
         """Return the entry of a request that the frontier has, as a link of *page*: its fingerprint is 0.
 
-        Its URL must be in the wire form. None: it is more than a plain GET, so it may be another request.
+        Its URL must be in the wire form, without a login. None: it is more than a plain GET, and so it may be
+        another request.
         """
         line = self._plain_line(request, spider, page)
         return None if line is None else self._plain(request.url, request, line, 0)
@@ -371,7 +372,6 @@ class Codec:
             or self._marks_paths
             or (page is not None and page.extra)
             or not FETCH_META.issuperset(meta)
-            or "@" in request.url
         ):
             return None
         headers = request.headers

@@ -49,6 +49,7 @@ SEVERAL = {
     "scheme": [("http://e.test/a", "http://e.test:8443/a", "http://e.test/b")],
     "www": [
         ("http://www.com/", "http://com/"),
+        ("http://www.corp/", "http://corp/"),
         ("http://www.co.uk/", "http://co.uk/"),
         ("http://www/", "http://www2/"),
         ("http://wwww.example.org/", "http://wwwx.example.org/", "http://example.org/"),
@@ -67,7 +68,9 @@ SEVERAL = {
         (f"/a?id={HEX}", "/a"),
         ("/a?cfid=1", "/a"),
         ("/a?cftoken=1", "/a?cftoken=2"),
-        ("/f(x(0))/b", "/b", "/f/b"),
+        ("/(x(0))/b", "/b"),
+        (f"/f(S({ASP}))/b", "/f/b", "/b"),
+        (f"/a;jsessionid={HEX}%20b", "/a%20b"),
         ("/a?phpsessid=1", "/a"),
     ],
     "trailing_slash": [("/", "/a/"), ("/a?b/", "/a?b")],
