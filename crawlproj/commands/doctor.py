@@ -268,7 +268,9 @@ async def _inspect(
     addresses: Addresses, runs: list[tuple[CrawlRow, bool]], sealed: list[str]
 ) -> tuple[list[Finding], list[str]]:
     """Look into the frontier of every open run; drop those of sealed ones."""
-    from crawlproj.connections import open_redis, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from redis.exceptions import ResponseError  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    from crawlproj.connections import open_redis, redact  # noqa: PLC0415
     from crawlproj.frontier.find import drop_all, find  # noqa: PLC0415
     from crawlproj.scripts import Scripts  # noqa: PLC0415
 
@@ -278,11 +280,14 @@ async def _inspect(
     try:
         async with asyncio.timeout(PATIENCE):
             for run, has_pages in runs:
-                frontier = await find(client, scripts, run.frontier)
-                if frontier is not None:
-                    found += _faults(run, await frontier.inspect())
-                elif has_pages:
-                    found.append(_lost(run))
+                try:
+                    frontier = await find(client, scripts, run.frontier)
+                    if frontier is not None:
+                        found += _faults(run, await frontier.inspect())
+                    elif has_pages:
+                        found.append(_lost(run))
+                except ResponseError as error:  # keys that none of our scripts has written
+                    found += _faults(run, [what_it_says(error, addresses.redis_url)])
             return found, await drop_all(client, scripts, sealed)
     except TimeoutError:
         raise ServerUnreachable(

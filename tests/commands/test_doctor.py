@@ -130,6 +130,17 @@ async def test_frontiers_of_open_runs_are_looked_into(scrapy_here, frontier, red
     assert "scrapy rebuild a --force" in done.out
 
 
+async def test_a_frontier_that_cannot_be_read(scrapy_here, frontier, add_crawl, add_page, redis_url):
+    """Keys of something else are a fault of that crawl, and the other crawls are looked into as well."""
+    add_page(add_crawl("b"), "http://b.test/1")
+    with open_redis_sync(redis_url) as client:
+        client.set(f"{frontier.prefix}h:a.test", b"?")
+    done = await asyncio.to_thread(scrapy_here, "doctor")
+    assert done.code == 6
+    failed = [line for line in done.lines if line.startswith("FAIL")]
+    assert [line.split("\t")[2].split(",")[0] for line in failed] == ["crawl a", "crawl b"]
+
+
 def test_a_frontier_that_is_lost(scrapy_here, add_crawl, add_page):
     """An open run with pages and without a frontier is a FAIL, with the command that helps."""
     add_page(add_crawl("a"), "http://a.test/1")
