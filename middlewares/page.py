@@ -221,7 +221,7 @@ class PageMiddleware:
     def _absorb_request(self, visit: Visit, request: Request) -> None:
         if self._refused_by_listener(visit, request):
             return
-        if request.url in self._worker.seen and not request.dont_filter:
+        if request.url in self._worker.seen:
             known = self._worker.codec.encode_known(request, self._spider, visit.entry)
             if known is not None:
                 self._crawler.stats.inc_value("dupefilter/filtered")
