@@ -240,11 +240,11 @@ class PageStore:
         await connection.execute(_STORE, arguments, prepare=True)
 
     async def _run(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Run *work*, waiting for as long as the server only lacks room or time."""
+        """Run *work*, one statement, waiting for as long as the server only lacks room or time."""
         delay = _FIRST_WAIT
         while True:
             try:
-                return await self._database.run(work)
+                return await self._database.run(work, single=True)
             except psycopg.Error as error:
                 if not _is_temporary(error) or self._closing.is_set():
                     raise
