@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from typing import TYPE_CHECKING, Any, Self
 
 from redis.exceptions import RedisError
@@ -80,6 +81,7 @@ class LifecycleExtension:
         try:
             await self._worker.open(spider.name, arguments)
             await self._obey((await lifecycle.read(self._worker.database, self._worker.crawl)).status)
+            await self._warn_of_loss()
             await self._send(crawl_setup)
         except CrawlError as exc:
             logger.error("%s", exc)
@@ -163,6 +165,19 @@ class LifecycleExtension:
                 now = await lifecycle.read(worker.database, worker.crawl)
                 worker.close_spider("finished" if now.status is CrawlStatus.SEALED else "lease_lost")
                 return
+
+    async def _warn_of_loss(self) -> None:
+        """Say that a run which had pages begins anew, because its frontier has just been made."""
+        worker = self._worker
+        figures = await worker.frontier.refresh()
+        if not (figures.seen or figures.started) and await lifecycle.has_pages(worker.database, worker.crawl):
+            name = worker.crawl.name
+            logger.warning(
+                "Redis has lost the frontier of crawl %s, which begins at its start again; stop it and say"
+                " `scrapy rebuild %s --force` to go on where it was",
+                name,
+                shlex.quote(name),
+            )
 
     async def _tidy(self) -> None:
         """Drop frontiers of sealed runs whose worker died between the one and the other."""

@@ -186,6 +186,11 @@ async def reclaim(database: Database) -> list[tuple[int, str]]:
     return await database.run(work)
 
 
+async def has_pages(database: Database, crawl: Crawl) -> bool:
+    """Say whether pages of the run are stored."""
+    return await _run(database, "rebuild_any", crawl_id=crawl.id) is not None
+
+
 async def sealed_frontiers(database: Database, limit: int) -> list[str]:
     """Return the ids of the frontiers of the runs that were sealed last."""
 

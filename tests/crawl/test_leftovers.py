@@ -43,6 +43,21 @@ def test_secrets_among_the_arguments_are_not_stored(
     assert config["arguments"]["feed"] == f"{site.url}/?page=1&token=***"
 
 
+def test_a_worker_that_finds_its_frontier_lost_says_so(site: Site, scrapy: Project, redis_url: str) -> None:
+    """It begins again, as it must, and says with which command it would have gone on."""
+    site.add("/", linking("/a"))
+    site.add("/a", linking())
+    settings = {"CRAWL_NAME": "lost", "MIN_INTERVAL_MS": 0, "CLOSESPIDER_PAGECOUNT": 1}
+    command = ("crawl", "site", "-a", f"seeds={site.url}/")
+    first = scrapy(*command, settings=settings)
+    assert (first.returncode, "has lost" in first.stderr) == (0, False), first.stderr
+    with open_redis_sync(redis_url) as redis:
+        redis.flushdb()
+    second = scrapy(*command, settings=settings)
+    assert second.returncode == 0, second.stderr
+    assert "`scrapy rebuild lost --force`" in second.stderr
+
+
 def test_the_frontier_of_a_sealed_run_goes_with_the_next_worker(
     site: Site, scrapy: Project, redis_url: str, database_url: str
 ) -> None:
