@@ -84,16 +84,24 @@ class Addresses:
 # --- Redis --------------------------------------------------------------------------------------
 
 
-def open_redis(url: str) -> redis.asyncio.Redis:
+def open_redis(url: str, *, on_connect: Callable[[], None] | None = None) -> redis.asyncio.Redis:
     """Return a client with bytes replies; nothing is sent before its first command.
+
+    *on_connect* is called whenever there is a new connection: to a server that may not be the same any more.
 
     A command whose connection is refused or breaks is sent again a few times within a second, one
     that times out is not: the server may still be at it. Whoever calls decides about the rest.
     """
+    options = _redis_options()
+    if on_connect is not None:
+
+        async def connected(connection: Any) -> None:
+            await connection.on_connect()
+            on_connect()
+
+        options["redis_connect_func"] = connected
     try:
-        return redis.asyncio.Redis.from_url(
-            url, retry=AsyncRetry(_redis_backoff(), 3, _RETRIED), **_redis_options()
-        )
+        return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(_redis_backoff(), 3, _RETRIED), **options)
     except (ValueError, TypeError, redis.RedisError):
         raise BadSetting("REDIS_URL", redact(url), _REDIS_WANT) from None
 

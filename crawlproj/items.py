@@ -160,6 +160,7 @@ class Visit:
     sent_validators: bool = False
     outlinks: list[Any] = field(default_factory=list)
     known_links: list[Any] = field(default_factory=list)
+    known_since: int | None = None  #: epoch of the seen cache that knew the first of them
     items: list[Any] = field(default_factory=list)
     pending_items: int = 0  #: items of this page still in other pipelines
     waiter: asyncio.Future[None] | None = None

@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0  # how long another worker's news may take to reach an idle one
 CLOSE_SECONDS = 10.0  # what closing may take when Redis is away; the lease time covers the rest
+BACKLOG = 2  # how often as many pages as may be in flight may wait to be parsed and stored
+STORED_AT_ONCE = 64  # pages that the store commits together
 ROOM = 1_000  # start requests that may wait here while Redis is slower than the spider
 
 #: Makes the engine ask for requests at once instead of at its next 5-second heartbeat.
@@ -138,6 +140,8 @@ class FrontierScheduler(BaseScheduler):
             return None
         if len(self._crawler.engine.downloader.active) >= self._config.max_concurrent_count:
             return None
+        if len(self._worker.visits) >= BACKLOG * self._config.max_concurrent_count + STORED_AT_ONCE:
+            return None  # the store does not keep up
         if self._again:  # started before, so a stop lets it finish
             return self._again.popleft()
         if self._worker.draining:

@@ -109,7 +109,8 @@ class Worker:
     async def open(self, spider_name: str, arguments: dict[str, Any]) -> None:
         """Reach the servers, claim the crawl, make or join its frontier."""
         addresses = await asyncio.to_thread(self._reach_servers)
-        self.redis = connections.open_redis(addresses.redis_url)
+        # A server that comes back may have lost its last second, and with it links that it had confirmed.
+        self.redis = connections.open_redis(addresses.redis_url, on_connect=self.seen.clear)
         self.scripts = Scripts(self.redis, connections.redact(addresses.redis_url))
         self.database = connections.Database(addresses.database_url, name=self.id)
         self.crawl = await lifecycle.claim(
@@ -213,7 +214,7 @@ class Worker:
             )
 
     async def set_crawl_delay(self, host: str, seconds: float) -> None:
-        """Take a robots.txt's crawl-delay as the interval of its host's queue, which the frontier's knob cuts.
+        """Take a robots.txt's crawl-delay as the interval of its host's queue; a knob cuts it.
 
         A queue that hosts share has the largest of theirs.
         """

@@ -225,7 +225,7 @@ class PageMiddleware:
             known = self._worker.codec.encode_known(request, self._spider, visit.entry)
             if known is not None:
                 self._crawler.stats.inc_value("dupefilter/filtered")
-                visit.known_links.append(known)
+                self._know(visit, known)
                 return
         # Scrapy noted the slot of the page in its meta; a spider that hands meta on does not mean it.
         slot = urlsplit(visit.entry.url).hostname if "download_slot" in request.meta else None
@@ -240,7 +240,7 @@ class PageMiddleware:
             return
         if entry.fingerprint in self._worker.seen and not entry.forced:
             self._crawler.stats.inc_value("dupefilter/filtered")
-            visit.known_links.append(entry)
+            self._know(visit, entry)
             return
         self._keep(visit, entry)
 
@@ -297,7 +297,7 @@ class PageMiddleware:
         for urls, embed in ((links.embeds, True), (links.urls, False)):
             for url in urls:
                 if url in seen:
-                    visit.known_links.append(url)
+                    self._know(visit, url)
                     continue
                 try:
                     entry = encode(normalise(url), depth, page, embed=embed, embed_hops=hops)
@@ -305,6 +305,11 @@ class PageMiddleware:
                     self._crawler.stats.inc_value("page/bad_links")
                 else:
                     self._keep(visit, entry)
+
+    def _know(self, visit: Visit, link: Entry | str) -> None:
+        if visit.known_since is None:
+            visit.known_since = self._worker.seen.epoch
+        visit.known_links.append(link)
 
     def _keep(self, visit: Visit, entry: Entry) -> None:
         if len(visit.outlinks) < visit.lease.max_outlinks:

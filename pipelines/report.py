@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
 
-from crawlproj.exceptions import BadUrl
+from crawlproj.exceptions import BadUrl, Refused
 from crawlproj.frontier.canonical import fingerprint, normalise
 from crawlproj.frontier.records import Outcome
 from crawlproj.items import PageObject, ScheduleStatus
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
-    from crawlproj.frontier.codec import Codec
+    from crawlproj.frontier.codec import Codec, Entry
+    from crawlproj.items import Visit
 
 _OUTCOMES = {
     ScheduleStatus.SUCCEEDED: Outcome.SUCCEEDED,
@@ -55,6 +56,11 @@ class ReportPipeline:
     async def _report(self, page: PageObject) -> None:
         worker = self._worker
         assert page.schedule_status is not None
+        visit = worker.visits.get(page.lease.token)
+        since = visit.known_since if visit is not None else None
+        since = worker.seen.epoch if since is None else since
+        if since != worker.seen.epoch:
+            since = await self._send_known(visit)
         in_time, added = await worker.frontier.finish(
             page.lease.token,
             _OUTCOMES[page.schedule_status],
@@ -66,6 +72,8 @@ class ReportPipeline:
             duration_ms=page.duration_ms,
             size=len(page.body),
         )
+        if since != worker.seen.epoch:
+            await self._send_known(visit)
         if in_time:
             for entry in page.outlinks:
                 worker.seen.add(entry.url if entry.plain else entry.fingerprint)
@@ -75,6 +83,25 @@ class ReportPipeline:
         self._count(page)
         for listener in worker.after_finish:
             listener()
+
+    async def _send_known(self, visit: Visit | None) -> int:
+        """Send links that were left out as known: the server has been away, and may have forgotten them.
+
+        Returns the epoch of the cache as they went.
+        """
+        worker = self._worker
+        epoch = worker.seen.epoch
+        if visit is not None and visit.known_links:
+            known = [self._encode_known(link, visit) for link in visit.known_links]
+            with suppress(Refused):
+                await worker.frontier.schedule(await worker.codec.assign(known))
+        return epoch
+
+    def _encode_known(self, link: Entry | str, visit: Visit) -> Entry:
+        url, extra = (link, "") if isinstance(link, str) else (link.url, link.data.partition("\n")[2])
+        return self._worker.codec.encode_stored(
+            url, extra or None, visit.entry.depth + 1, visit.entry, embed_hops=visit.lease.embed_hops
+        )
 
     def _count(self, page: PageObject) -> None:
         for status in (page.fetch_status, page.schedule_status):

@@ -69,7 +69,7 @@ _LEASES = (*_QUEUES, "leases")
 _PARTS = {
     **dict.fromkeys(("control", "seal", "tune"), _SWITCHES),
     **dict.fromkeys(("next", "finish", "renew", "release", "reclaim"), _LEASES),
-    **dict.fromkeys(("busy", "inspect", "place", "take_host"), _LEASES),
+    **dict.fromkeys(("busy", "inspect", "names", "place", "take_host"), _LEASES),
 }
 
 
@@ -174,7 +174,7 @@ class Partition:
                 answer.set_result(end)
 
     async def finish_all(self, reports: Sequence[Report]) -> list[tuple[bool, int]]:
-        """End leases, many in one script. Returns for each whether it was ours, and how many links are new."""
+        """End leases, many in one script. Returns what `Frontier.finish` does, for each."""
         shares = []
         start = 0
         while start < len(reports):
@@ -319,13 +319,7 @@ class Partition:
 
     async def names(self) -> list[bytes]:
         """Return every host that is in a structure."""
-        pipe = self._redis.pipeline(transaction=False)
-        for name in ("ready", "inactive", "snoozed"):
-            pipe.zrange(self.prefix + name, 0, -1)
-        pipe.smembers(self.prefix + "retired")
-        pipe.hkeys(self.prefix + "exhausted")
-        groups = [*await pipe.execute(), await self.busy()]
-        return list(dict.fromkeys(name for group in groups for name in group))
+        return list(dict.fromkeys(await self._call("names", allow_oom=True)))
 
     async def busy(self) -> list[bytes]:
         """Return the hosts that have leases."""

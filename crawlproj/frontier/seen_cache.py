@@ -10,12 +10,18 @@ class SeenCache:
     would cost a page.
     """
 
-    __slots__ = ("_half", "_new", "_old")
+    __slots__ = ("_half", "_new", "_old", "epoch")
 
     def __init__(self, size: int) -> None:
         self._half = size // 2
         self._new: set[str | int] = set()
         self._old: set[str | int] = set()
+        self.epoch = 0  #: how often it has forgotten everything
+
+    def clear(self) -> None:
+        """Forget everything: the server may have lost what it confirmed."""
+        self._new, self._old = set(), set()
+        self.epoch += 1
 
     def __contains__(self, name: str | int) -> bool:
         return name in self._new or name in self._old

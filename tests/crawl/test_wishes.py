@@ -174,7 +174,6 @@ def test_a_redirect_is_not_followed_if_redirects_are_off(site: Site, crawl: Craw
     assert result.status["status"] == "sealed"
 
 
-@pytest.mark.xfail(reason="a worker's memory of what was seen outlives what the server has lost")
 def test_a_server_that_forgot_its_last_moments_costs_no_page(
     site: Site, scrapy: Project, valkey_url: str, tmp_path: Path
 ) -> None:

@@ -182,20 +182,21 @@ end
 local NAMES = { r = 'ready', i = 'inactive', s = 'snoozed', t = 'retired', x = 'exhausted' }
 
 -- What is written in the end: hosts that leave and enter a structure, and fields.
-local leaving, entering, fields, exhausted, forgotten
+local leaving, entering, fields, exhausted, forgotten, moved
 
 local function nothing_to_write()
   leaving = { r = {}, i = {}, s = {}, t = {}, x = {} }
   entering = { r = {}, i = {}, s = {}, t = {} }
   fields, exhausted, forgotten = {}, {}, {}
+  moved = false
 end
 nothing_to_write()
 
 local LEAVE = { r = 'ZREM', i = 'ZREM', s = 'ZREM', t = 'SREM', x = 'HDEL' }
 
 local function write()
-  if #fields == 0 and #exhausted == 0 then
-    return  -- no host has been placed
+  if not moved then
+    return
   end
   for letter, list in pairs(leaving) do
     if #list > 0 then
@@ -220,6 +221,7 @@ local function append(list, ...)
 end
 
 local function take_out(h)
+  moved = true
   if h.st == 'p' then
     count('inprocess', -1)
   elseif h.st ~= '' then
@@ -240,6 +242,7 @@ end
 -- Put a host where it belongs; `write` does it. One that has been taken out already says so with an empty `st`.
 local function place(h)
   local old, new = h.st, structure(h)
+  moved = true
   hosts[h.name] = nil
   if old ~= new then
     take_out(h)

@@ -127,6 +127,12 @@ end
 -- Marking it seen and queuing it are one step. Returns how many were new.
 local function admit(first, last)
   local added, marked, plain, order = 0, 0, {}, {}
+  local function push_plain()
+    for _, host in ipairs(order) do
+      push(host, plain[host], 0, false, #plain[host])
+    end
+    plain, order = {}, {}
+  end
   for i = first, last, 5 do
     local host, flags, entry = ARGV[i], ARGV[i + 3], ARGV[i + 4]
     local new = mark(ARGV[i + 1])
@@ -142,15 +148,14 @@ local function admit(first, last)
         added = added + 1
       end
     elseif new == 1 or flags:find('f', 1, true) then
+      push_plain()  -- hosts have their turns in the order of their first links
       local counted = flags:find('c', 1, true) and 1 or 0
       local attempts = tonumber(flags:match('a(%d+)') or 0)
       push(host, { item_of(entry, attempts, 0, counted) }, tonumber(ARGV[i + 2]), flags:find('h', 1, true), 1 - counted)
       added = added + 1
     end
   end
-  for _, host in ipairs(order) do
-    push(host, plain[host], 0, false, #plain[host])
-  end
+  push_plain()
   count('seen', marked)
   if added > 0 and ctl.may_finish then
     switch('may_finish', nil)
