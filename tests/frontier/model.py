@@ -96,6 +96,8 @@ class Lease:
     deadline: int
     interval_ms: int | None  #: the host's own
     knobs: dict[str, float]  #: the host's own
+    group: int = 0  #: the first token of those that were given together
+    is_renewed: bool = False
 
 
 class Delayed(NamedTuple):
@@ -279,21 +281,29 @@ class Model:
         throttled = self.knobs["total_bandwidth_kb"] > 0 and self.wire_free > self.now
         leases: list[Lease] = []
         while len(leases) < n and not (self.paused or self.stopped or self.closed or throttled):
-            line = self.standing("ready") or self.standing("inactive")
-            if not line:
+            line = (self.standing("ready") or self.standing("inactive"))[: n - len(leases)]
+            if not line or not self._lease_from(line, worker, lease_ms, leases):
                 break
-            host = line[0]
-            if not self.is_retired(host) and not self.is_full(host):
-                if not self._may_start(host.items[0][1]):
-                    self._touch(host.name)
-                    break
-                leases.append(self._lease(host, worker, lease_ms))
-            host.state = ""  # it has had its turn
-            self._place(host)
         times = self.times() + [lease.deadline for lease in leases]
         wait = max(0, min(times) - self.now) if times else None
         self._settle()
         return (int(self.wire_free - self.now) if throttled else wait), leases
+
+    def _lease_from(self, line: list[Host], worker: str, lease_ms: int, leases: list[Lease]) -> bool:
+        """Give hosts their turns, together. Returns False when no new target may start any more."""
+        stood = line[0].state
+        for host in line:
+            host.state = ""  # it has had its turn
+        for number, host in enumerate(line):
+            if not self.is_retired(host) and not self.is_full(host):  # no knob was turned meanwhile
+                if not self._may_start(host.items[0][1]):
+                    for other in line[number:]:
+                        other.state = stood
+                        self._touch(other.name)
+                    return False
+                leases.append(self._lease(host, worker, lease_ms))
+            self._place(host)
+        return True
 
     def _may_start(self, item: Item) -> bool:
         limit = self.knobs["max_target"]
@@ -304,7 +314,9 @@ class Model:
         host.take()
         interval, is_own = self.interval_of(host)
         host.in_flight += 1
-        host.due = max(host.due, self.now + interval)
+        # What it took to notice that it was due is not added to every interval.
+        is_noticed_late = self.now - host.due > min(interval / 4, 100)
+        host.due = (self.now if is_noticed_late else host.due) + interval
         self.started += not item.counted
         return Lease(
             token=0,
@@ -337,15 +349,17 @@ class Model:
 
     def finish(self, endings: list[Ending]) -> list[tuple[bool, int]]:
         """End leases, together. Returns whether each was still in force, and how many links were new."""
-        answers = [self._finish(ending) for ending in endings]
+        tokens = dict.fromkeys(ending.token for ending in endings if ending.token in self.leases)
+        ended = {token: self._end(token) for token in tokens}
+        answers = [self._finish(ending, ended.pop(ending.token, None)) for ending in endings]
         self._settle()
         return answers
 
-    def _finish(self, ending: Ending) -> tuple[bool, int]:
-        if ending.token not in self.leases:
+    def _finish(self, ending: Ending, ended: tuple[Lease, Host] | None) -> tuple[bool, int]:
+        if ended is None:
             self.late += 1
             return False, 0
-        lease, host = self._end(ending.token)
+        lease, host = ended
         if ending.incident:
             self._back_off(host, lease, ending)
         self._rest(host, ending)
@@ -407,9 +421,11 @@ class Model:
 
     def _reclaim(self) -> int:
         expired = sorted(
-            (lease.deadline, token) for token, lease in self.leases.items() if lease.deadline <= self.now
+            (lease.deadline, lease.group, not lease.is_renewed, token)
+            for token, lease in self.leases.items()
+            if lease.deadline <= self.now
         )
-        for _, token in expired:
+        for *_, token in expired:
             lease, host = self._end(token)
             item = replace(lease.item, kills=lease.item.kills + 1, counted=True)
             if item.kills >= self.knob(host, "max_kills"):
@@ -432,21 +448,20 @@ class Model:
             lease = self.leases.get(token)
             if lease and lease.worker == worker:
                 lease.deadline = self.now + lease_ms
+                lease.group, lease.is_renewed = token, True
             else:
                 lost.append(token)
         return lost
 
     def release(self, worker: str, tokens: list[int]) -> int:
         """As if never leased, but for the host's interval. Returns how many were the worker's."""
-        given = 0
-        for token in tokens:
-            if token in self.leases and self.leases[token].worker == worker:
-                lease, host = self._end(token)
-                self._put(host.name, lease.item, lease.priority, head=True)
-                self.started -= lease.is_new
-                given += 1
+        own = [token for token in tokens if token in self.leases and self.leases[token].worker == worker]
+        given = [self._end(token) for token in own]
+        for lease, host in reversed(given):  # so that the first is the first again
+            self._put(host.name, lease.item, lease.priority, head=True)
+            self.started -= lease.is_new
         self._settle()
-        return given
+        return len(given)
 
     # --- an operator -----------------------------------------------------------------------------
 

@@ -57,7 +57,8 @@ def often(value, *others):
 
 def some(**knobs):
     """A few of these, each with one of its values."""
-    return st.fixed_dictionaries({}, optional=knobs)
+    pairs = [st.tuples(st.just(name), values) for name, values in knobs.items()]
+    return st.lists(st.one_of(pairs), max_size=4).map(dict)
 
 
 def link_of(host, path, *rest):
@@ -99,6 +100,11 @@ KNOBS = {
     "pause_at_start": often(0, 1),
     "pause_at_finish": often(0, 1),
 }
+BEGIN = st.builds(  # what the order of hosts depends on, and some more
+    lambda shape, more: {**shape, **more},
+    st.fixed_dictionaries({name: KNOBS[name] for name in ("ready_backlog", "in_flight", "interval_ms")}),
+    some(**KNOBS),
+)
 LEASE_MS = often(60_000, 10, 1000)
 PICK = st.integers(0, 11)  # which one of those that there are
 ENDING = {
@@ -138,8 +144,8 @@ class Dice:
     def __init__(self) -> None:
         self.jitters: list[float] = []
 
-    def randrange(self, sides: int) -> int:
-        return int(self.jitters.pop(0) * sides)
+    def random(self) -> float:
+        return self.jitters.pop(0)
 
 
 @cache
@@ -275,7 +281,7 @@ class Both(RuleBasedStateMachine):
 
     # --- a worker's steps ------------------------------------------------------------------------
 
-    @initialize(knobs=some(**KNOBS), seen_filter=often("exact", "bloom"), links=LINKS)
+    @initialize(knobs=BEGIN, seen_filter=often("exact", "bloom"), links=LINKS)
     def create(self, knobs, seen_filter, links):
         self.model = Model({**BASE.knobs, **knobs}, START)
         self.set_clock()
@@ -333,7 +339,8 @@ class Both(RuleBasedStateMachine):
         for grant, lease in zip(granted.grants, leases, strict=True):
             self.agree(grant.token > self.newest, True)
             self.newest = grant.token
-            self.model.leases[grant.token] = replace(lease, token=grant.token)
+            first = granted.grants[0].token
+            self.model.leases[grant.token] = replace(lease, token=grant.token, group=first)
         self.forget_leases(before)
 
     @rule(worker=st.integers(0, 1))
@@ -487,8 +494,8 @@ class Both(RuleBasedStateMachine):
 
     async def _looked_at(self):
         """Return the hosts whose place new knobs may change, in the order in which the server has them."""
-        key = self.frontier.prefix
-        found = [*await self.redis.smembers(key + "retired"), *await self.redis.smembers(key + "inprocess")]
+        part = self.frontier.parts[0]
+        found = [*await self.redis.smembers(part.prefix + "retired"), *await part.busy()]
         return [name.decode() for name in found]
 
     @rule(host=HOST)
@@ -599,7 +606,7 @@ def _url(host, entry):
 
 
 PROFILE = settings(
-    max_examples=EXAMPLES or 25,
+    max_examples=EXAMPLES or 40,
     stateful_step_count=STEPS,
     derandomize=not EXAMPLES,
     database=None,
