@@ -36,7 +36,7 @@ from crawlproj.servers.embedded import join, leave
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crawlproj.frontier.frontier import Figures
+    from crawlproj.frontier.records import Figures
 
 NAME = "fleet"
 SLACK = 0.005  #: seconds; closer than this an event loop does not keep time
