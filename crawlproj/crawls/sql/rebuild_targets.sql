@@ -1,8 +1,9 @@
 -- How many targets a run has started: its pages, but a chain of redirects counts once.
 -- crawl_id  bigint
-SELECT count(*) FILTER (WHERE NOT is_end) AS targets
-  FROM (SELECT EXISTS (SELECT FROM page AS source
-                        WHERE source.crawl_id = %(crawl_id)s AND source.redirect_to = page.url
-                          AND source.url_key <> page.url_key) AS is_end
-          FROM page
-         WHERE crawl_id = %(crawl_id)s) AS pages
+SELECT (SELECT count(*) FROM page WHERE crawl_id = %(crawl_id)s)
+     - (SELECT count(*)
+          FROM page AS target
+         WHERE crawl_id = %(crawl_id)s
+           AND EXISTS (SELECT FROM page AS source  -- in WHERE, to be joined at once and not row by row
+                        WHERE source.crawl_id = %(crawl_id)s AND source.redirect_to = target.url
+                          AND source.url_key <> target.url_key)) AS targets
