@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from dataclasses import replace
 from functools import cache
 from hashlib import sha1
@@ -30,7 +31,7 @@ from hypothesis.stateful import (
 
 from crawlproj.connections import open_redis
 from crawlproj.exceptions import Refused
-from crawlproj.frontier import frontier, partition
+from crawlproj.frontier import partition
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.records import Figures, HostView, Outcome
 from crawlproj.scripts import Script, Scripts
@@ -621,8 +622,9 @@ def test_the_frontier_does_what_its_model_does(redis_url, monkeypatch):
     """Whatever happens in whatever order: the same answers, order, states, figures and times."""
     dice = Dice()
     monkeypatch.setattr(partition, "random", dice)
-    for module in (frontier, partition):
-        monkeypatch.setattr(module, "CHUNK", CHUNK)
-        monkeypatch.setattr(module, "PAGE", PAGE)
+    for module in [module for name, module in sys.modules.items() if name.startswith("crawlproj.frontier.")]:
+        for size in ("CHUNK", "PAGE"):
+            if hasattr(module, size):
+                monkeypatch.setattr(module, size, globals()[size])
     machine = type("Both", (Both,), {"url": redis_url, "dice": dice})
     run_state_machine_as_test(machine, settings=PROFILE)
