@@ -23,7 +23,7 @@
 | /news/lost-dog             | 404                                         | failed                    |
 | /weather                   | 500, always                                 | failed, all attempts used |
 | /members/                  | forbidden by robots.txt                     | disregarded, no request   |
-| /forum/                    | 200, with `nofollow`: advice to search engines | done; its links too    |
+| /forum/                    | 200, with `nofollow`                        | done; its links are left alone |
 | http://estuary-post.invalid/ | linked, on another host                   | never requested           |
 
 `EXPECTED` says the same to a program.

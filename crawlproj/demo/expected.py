@@ -102,7 +102,6 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
         "/2006/history": _redirected(),
         "/old/history": _redirected(),
         "/news/lost-dog": _failed(404),
-        "/forum/cheap-anchors": _failed(404),
         "/weather": _failed(500),
         "/members/": Expected(
             schedule_status=ScheduleStatus.DISREGARDED,

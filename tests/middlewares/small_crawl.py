@@ -73,7 +73,12 @@ class SmallSpider(Spider):
             if interval:
                 host = url.split("/")[2]
                 meta["lease"] = Lease(
-                    token=number, host=host, attempts=0, min_interval_ms=int(interval), expires_at=0
+                    token=number,
+                    host=host,
+                    attempts=0,
+                    min_interval_ms=int(interval),
+                    in_flight=self.settings.getint("HOST_MAX_IN_FLIGHT"),
+                    expires_at=0,
                 )
             yield Request(url, self.parse, errback=self.failed, meta=meta, dont_filter=True)
 
