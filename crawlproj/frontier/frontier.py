@@ -15,6 +15,8 @@ they were found on, and a run is sealed in two steps.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from crawlproj.exceptions import Refused
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from crawlproj.frontier.records import Grant
 
 _STRANDED = -2  # what `next` says instead of a time
+_TO_PAUSE = 2  # what `seal` says of a part that is to pause at its finish
 BLOOM_BLOCK = 2**20  # bits, as lua/queues.lua has it
 
 
@@ -49,6 +52,10 @@ class Frontier(Operations, Upkeep):
             await part.create({**fixed, "partition": number}, config.knobs, joining)
         await self.crawl_knobs()
         await self._look_again()
+        if len(self.parts) > 1:
+            await self.refresh()
+            if any(part.figures.closed for part in self.parts):
+                await self.seal()  # whoever was closing one part after the other has died
 
     # --- URLs in, leases out --------------------------------------------------------------------
 
@@ -97,8 +104,15 @@ class Frontier(Operations, Upkeep):
             waits.append(wait)
         if self.figures.version != self.knobs.get("version"):
             await self.crawl_knobs()
+        if len(self.parts) > 1 and self.knobs.get("pause_at_finish"):
+            await self._pause_at_finish()
         soonest = min((wait for wait in waits if wait >= 0), default=None)
         return Granted(soonest, grants)
+
+    async def _pause_at_finish(self) -> None:
+        if self.figures.idle and not (self.figures.stop or self.figures.closed):
+            with suppress(Refused):  # another worker has sealed it
+                await self._end_all(closing=False)
 
     def _left(self) -> int:
         """Return how many new targets may start, where one partition cannot know; -1 where it can."""
@@ -211,24 +225,33 @@ class Frontier(Operations, Upkeep):
         """Close it for good; refused while anything is queued or leased, or it is paused."""
         try:
             if len(self.parts) == 1:
-                return (await self.parts[0].seal())[0]
-            return await self._seal_all()
+                return (await self.parts[0].seal())[0] == 1
+            return await self._end_all(closing=True)
         except Refused:  # somebody else has, and has dropped it
             return False
 
-    async def _seal_all(self) -> bool:
+    async def _end_all(self, *, closing: bool) -> bool:
         """Hold every partition, look whether anything has moved since the first, and close them all.
 
         A link goes from one partition to another while the lease it was found under is still open, so none
-        is on its way while all are found empty twice and nothing has entered or left in between.
+        is on its way while all are found empty twice and nothing has entered or left in between. Where it
+        is to pause first, it does; without *closing* that is all. Returns whether it is closed.
         """
-        first = [await part.seal("hold") for part in self.parts]
-        second = [await part.seal("hold") for part in self.parts]
-        if first != second or not all(held for held, _ in second):
-            for part in self.parts:
-                await part.seal("let_go")
-            return False
-        return all([(await part.seal("close"))[0] for part in self.parts])
+        sealer = token_hex(8)
+        first = [await part.seal("hold", sealer) for part in self.parts]
+        held = (
+            [await part.seal("hold", sealer) for part in self.parts] if all(each[0] for each in first) else []
+        )
+        if first == held:
+            if any(answer == _TO_PAUSE for answer, _ in held):
+                for part in self.parts:
+                    await part.seal("rest", sealer)
+                return False
+            if closing and all([(await part.seal("close", sealer))[0] for part in self.parts]):
+                return True
+        for part in self.parts:
+            await part.seal("let_go", sealer)
+        return False
 
     async def pause(self) -> None:
         """Hand out nothing until `resume`."""

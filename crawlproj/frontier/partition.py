@@ -226,11 +226,11 @@ class Partition:
         """Give expired leases back to their hosts. Returns how many."""
         return int(await self._call("reclaim", allow_oom=True))
 
-    async def seal(self, what: str = "close") -> tuple[bool, int]:
-        """Close it if nothing is left; see `lua/seal.lua`. Returns whether, and a number that only grows."""
-        closed, figures, activity = await self._call("seal", what, allow_oom=True)
+    async def seal(self, what: str = "close", sealer: str = "") -> tuple[int, int]:
+        """Close it if nothing is left; see `lua/seal.lua`. Returns its answer, and a number that grows."""
+        answer, figures, activity = await self._call("seal", what, sealer, allow_oom=True)
         self._note(figures)
-        return bool(closed), int(activity)
+        return int(answer), int(activity)
 
     async def control(self, what: str, reason: str = "") -> None:
         """Pause, resume or stop; nothing: read the figures."""

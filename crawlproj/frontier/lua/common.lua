@@ -40,6 +40,9 @@ end
 ctl = cmsgpack.unpack(ctl)
 local SHARD = 18446744073709551616 / ctl.shards
 now = now + (ctl.clock_offset_ms or 0)  -- for tests, which cannot wait for days
+if ctl.closing and ctl.closing <= now then
+  ctl.closing = nil  -- whoever was sealing it has died
+end
 
 local ctr = redis.call('GET', P .. 'ctr')
 ctr = ctr and cmsgpack.unpack(ctr) or {}

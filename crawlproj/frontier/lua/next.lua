@@ -21,9 +21,11 @@ place_all()
 local token = math.max((ctr.token or 0) + 1, now * 1000)
 local first = token + (ctl.partition - token) % ctl.partitions
 
--- With nothing left to do, a crawl that is to pause at its finish does, once.
+-- With nothing left to do, a crawl that is to pause at its finish does, once. One of several partitions does not
+-- know that the others have nothing left: see seal.lua.
 local function at_finish()
-  return ctl.pause_at_finish == 1 and not ctl.may_finish and not ctl.stop and ctl.paused ~= 1
+  return ctl.pause_at_finish == 1 and ctl.partitions == 1
+    and not ctl.may_finish and not ctl.stop and ctl.paused ~= 1
     and (ctr.started or 0) > 0 and (ctr.leased or 0) == 0 and (ctr.queued or 0) == (ctr.held or 0)
 end
 if at_finish() then
