@@ -90,6 +90,7 @@ class Frontier(Operations, Upkeep):
         lease_ms = round(lease_seconds * 1000)
         grants: list[Grant] = []
         waits: list[int] = []
+        may_have_more = False
         self._turn += 1
         for number in range(len(self.parts)):
             part = self.parts[(self._turn + number) % len(self.parts)]
@@ -102,6 +103,9 @@ class Frontier(Operations, Upkeep):
                 wait = 0 if await self.repair() else -1
             grants += granted
             waits.append(wait)
+            may_have_more = may_have_more or 0 < share == len(granted)
+        if may_have_more and len(grants) < n:
+            waits.append(0)
         if self.figures.version != self.knobs.get("version"):
             await self.crawl_knobs()
         if len(self.parts) > 1 and self.knobs.get("pause_at_finish"):
