@@ -31,7 +31,7 @@ local function cost_of(h, entry)
 end
 
 -- Heritrix's politeness, from the end of the fetch: as long as that took times a factor, within bounds;
--- and the time in which so many bytes may travel.
+-- and the time in which so many bytes may travel. Each partition has its share of what all may have together.
 local function time_anew(h, duration, bytes)
   if duration >= 0 then
     local delay = math.min(knob(h, 'delay_factor') * duration, knob(h, 'max_delay_ms'))
@@ -43,7 +43,7 @@ local function time_anew(h, duration, bytes)
   end
   if ctl.total_bandwidth_kb > 0 and bytes > 0 then
     local free = math.max(now, ctr.wire_free or 0)
-    ctr.wire_free, counted = free + bytes / (ctl.total_bandwidth_kb * 1.024), true
+    ctr.wire_free, counted = free + bytes * ctl.partitions / (ctl.total_bandwidth_kb * 1.024), true
   end
 end
 
