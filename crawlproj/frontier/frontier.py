@@ -243,11 +243,9 @@ class Frontier(Operations, Upkeep):
         """
         sealer = token_hex(8)
         first = [await part.seal("hold", sealer) for part in self.parts]
-        held = (
-            [await part.seal("hold", sealer) for part in self.parts] if all(each[0] for each in first) else []
-        )
-        if first == held:
-            if any(answer == _TO_PAUSE for answer, _ in held):
+        through = all(answer for answer, _ in first)
+        if through and first == [await part.seal("hold", sealer) for part in self.parts]:
+            if any(answer == _TO_PAUSE for answer, _ in first):
                 for part in self.parts:
                     await part.seal("rest", sealer)
                 return False

@@ -73,8 +73,9 @@ redis.call('SET', KEYS[1] .. 'ctl', cmsgpack.pack(ctl))
 class Fleet:
     """Makes frontiers on one server, as any number of workers see them."""
 
-    def __init__(self, url: str, stack: AsyncExitStack) -> None:
+    def __init__(self, url: str, stack: AsyncExitStack, scripts: type[Scripts] = Scripts) -> None:
         self.redis = open_redis(url)
+        self._scripts = scripts
         self._url = url
         self._stack = stack
         self.made: list[Frontier] = []
@@ -83,7 +84,7 @@ class Fleet:
     async def __call__(self, name: str = "crawl", **knobs: Any) -> Frontier:
         """Create or join a frontier, over a connection of its own."""
         client = open_redis(self._url)
-        scripts = Scripts(client, "test")
+        scripts = self._scripts(client, "test")
         self._stack.push_async_callback(client.aclose)
         self._stack.push_async_callback(scripts.close)
         wanted = config(**knobs)
