@@ -68,7 +68,10 @@ class ThrottleMiddleware:
         most = request.meta.get(MAX_WAIT)
         wait = turns.take(*asked) if most is None else turns.take_soon(*asked, most)
         grant = await self._closing.guard(wait)
-        self._places[grant.member] = (grant, turns.lateness_ms(grant))
+        late_ms = turns.lateness_ms(grant)
+        self._places[grant.member] = (grant, late_ms)
+        if domain in self._met:
+            turns.started(grant, late_ms)
         request.meta[PLACE] = grant.member
         if visit is not None:
             visit.started = time.monotonic()

@@ -11,8 +11,8 @@ MAX_WAIT = "throttle_max_wait_ms"  #: meta key: raise TooSoon instead of waiting
 
 POLL_FIRST_MS = 50  # a place held by another worker frees unseen: ask soon at first,
 POLL_MAX_MS = 1000  # and later no more often than this
-LATE_MIN_MS = 5  # closer than this an event loop does not keep time
-LATE_SHARE = 0.02
+LATE_FREE_MS = 2  # so late still counts as in time: closer an event loop does not keep it
+LATEST_MS = 1000  # a start this late is reserved anew; for so long the next one waits for news of it
 
 
 class IntervalSource(StrEnum):
@@ -50,15 +50,11 @@ def crawl_delay_ms(seconds: float | None, *, min_interval_ms: int, max_seconds: 
     return max(min_interval_ms, math.ceil(min(seconds, max_seconds) * 1000))
 
 
-def poll_ms(retry_ms: float, tries: int, *, jitter: float) -> float:
-    """Return how long to wait before asking again for a place that another worker holds.
+def poll_ms(retry_ms: float, tries: int | None, *, jitter: float) -> float:
+    """Return how long to wait before asking again.
 
-    *retry_ms* is the earliest time that can be of use, *jitter* from 0 to 1 keeps workers apart.
+    *retry_ms* is the earliest time that can be of use, *tries* how often that was not enough, as for a
+    place that another worker holds; None when it is. *jitter* from 0 to 1 keeps workers apart.
     """
-    backoff = min(POLL_FIRST_MS * 2.0 ** min(tries, 10), POLL_MAX_MS)
+    backoff = 0 if tries is None else min(POLL_FIRST_MS * 2.0 ** min(tries, 10), POLL_MAX_MS)
     return max(retry_ms, backoff) * (1 + jitter / 4)
-
-
-def lateness_allowed_ms(interval_ms: int) -> float:
-    """Return how long after its reserved time a start may happen and still keep its distance."""
-    return max(LATE_MIN_MS, interval_ms * LATE_SHARE)

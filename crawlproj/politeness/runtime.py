@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from crawlproj.politeness.pace import LATE_FREE_MS, LATEST_MS
+from crawlproj.politeness.server_clock import ServerClock
 from crawlproj.scripts import script
 
 if TYPE_CHECKING:
@@ -29,9 +31,10 @@ def keys_of(domain: str) -> tuple[str, str]:
     return key, f"{{{key}}}:in_flight"
 
 
-def _waiting(domain: str) -> str:
-    """Return the key of those who wait for a place, in the same slot."""
-    return f"{{{PREFIX}{domain}}}:waiting"
+def _keys(domain: str) -> tuple[str, str, str, str]:
+    """Return those, and who starts and who was refused, in the same slot."""
+    key, in_flight = keys_of(domain)
+    return key, in_flight, f"{{{key}}}:starting", f"{{{key}}}:waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +43,20 @@ class Grant:
 
     domain: str
     member: str
-    wait_ms: float  #: from the moment it was handed out; never early
     start_ms: int  #: on the server's clock
     interval_ms: int
     due: float  #: monotonic; the reserved start is not before this
+    sure: float  #: monotonic; nor is it after this
+    latest_ms: float  #: how long after its time it may still happen
+    shared: bool  #: others may start before its place is given back; they wait to hear of its start
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """No start could be reserved: too many in flight, or the wait would be too long."""
+    """No start could be reserved: too many in flight, others' turn, or the wait would be too long."""
 
     retry_ms: float  #: asking earlier is of no use
+    known: bool  #: asking then is; else a place has to become free, which nobody can foresee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +93,7 @@ class DomainRuntime:
         self._release = script(__package__, "release", allow_oom=True)
         self._renew = script(__package__, "renew", allow_oom=True)
         self._read = script(__package__, "read", allow_oom=True)
+        self._server_clock = ServerClock()
         self._prefix = secrets.token_hex(6)
         self._numbers = itertools.count()
         self._held: dict[str, tuple[str, float]] = {}  # member -> domain, when last renewed
@@ -100,39 +107,48 @@ class DomainRuntime:
         cap: int,
         *,
         max_wait_ms: float | None = None,
-        again: Grant | None = None,
+        latest_ms: float = LATEST_MS,
     ) -> Grant | Busy:
         """Reserve the next start that keeps *interval_ms* from the one before it.
 
-        *max_wait_ms* refuses a start further away. *again* moves an earlier grant: its start is given
-        back when no other follows it, and its place is kept.
+        *max_wait_ms* refuses a start further away. *latest_ms* is how long after its time the start may
+        still happen: the next one waits that long for news of it, see `started` and `release`.
         """
-        member = again.member if again else f"{self._prefix}:{next(self._numbers)}"
         most = -1 if max_wait_ms is None else max_wait_ms
-        given = again.start_ms if again else 0
-        try:
-            while True:
-                asked = self._clock()
+        while True:
+            asked = self._clock()
+            member = f"{self._prefix}:{next(self._numbers)}"
+            try:
                 reply: list[int] = await self._scripts.call(
                     self._reserve,
-                    (*keys_of(domain), _waiting(domain)),
-                    *(member, interval_ms, source, cap, self._hold_ms, self._keep_ms),
-                    *(given, self._amnesia_ms(interval_ms, cap), most),
+                    _keys(domain),
+                    *(member, interval_ms, source, cap, self._hold_ms, self._keep_ms, latest_ms),
+                    *(self._amnesia_ms(interval_ms), most),
                 )
-                # Asked before an outage and answered after it: by a server that may have forgotten.
-                if self._scripts.lost_at < asked or not reply[0]:
-                    break
-                given = reply[2]
-        except BaseException:
-            # It may have been granted all the same. Taking out what is not there does no harm.
-            self._held.pop(member, None)
-            self._scripts.call(self._release, keys_of(domain), member, given, interval_ms, -1)
-            raise
-        wait_ms = reply[1] / 1000
-        if not reply[0]:
-            return Busy(wait_ms)
+            except BaseException:
+                # It may have been granted all the same. Taking out what is not there does no harm.
+                self._scripts.call(self._release, _keys(domain), member, 0, interval_ms, -1, 0)
+                raise
+            # Asked before an outage and answered after it: by a server that may have forgotten.
+            if self._scripts.lost_at < asked:
+                break
+            if reply[0]:
+                self._scripts.call(self._release, _keys(domain), member, reply[3], interval_ms, -1, 0)
+        granted, server_us, wait_us, more = reply
+        self._server_clock.note(server_us / 1e6, asked, self._clock())
+        if not granted:
+            return Busy(wait_us / 1000, bool(more))
         self._hold(member, domain, asked)
-        return Grant(domain, member, wait_ms, reply[2], interval_ms, asked + wait_ms / 1000)
+        due, sure = self._server_clock.ours((server_us + wait_us) / 1e6)
+        return Grant(domain, member, more, interval_ms, due, sure, latest_ms, cap > 1 and interval_ms > 0)
+
+    def started(self, grant: Grant, late_ms: float) -> None:
+        """Tell the fleet that the request went out, at most *late_ms* after its time.
+
+        Only where others may start before it comes back: else `release` is soon enough.
+        """
+        if grant.shared and grant.member in self._held:
+            self._tell(grant, late_ms, under_way=True)
 
     def release(self, grant: Grant, *, late_ms: float = 0, unused: bool = False) -> None:
         """Give the place back, without waiting for it; more than once does no harm.
@@ -140,11 +156,13 @@ class DomainRuntime:
         *late_ms* says how long after its reserved start the request went out, at most, so that the
         next one keeps its distance from that; *unused* that it never did.
         """
-        if self._held.pop(grant.member, None) is None:
-            return
-        late = -1 if unused else max(math.ceil(late_ms), 0)
-        keys = keys_of(grant.domain)
-        self._scripts.call(self._release, keys, grant.member, grant.start_ms, grant.interval_ms, late)
+        if self._held.pop(grant.member, None) is not None:
+            self._tell(grant, None if unused else late_ms, under_way=False)
+
+    def _tell(self, grant: Grant, late_ms: float | None, *, under_way: bool) -> None:
+        late = -1 if late_ms is None else max(math.ceil(late_ms - LATE_FREE_MS), 0)
+        arguments = grant.member, grant.start_ms, grant.interval_ms, late, int(under_way)
+        self._scripts.call(self._release, _keys(grant.domain), *arguments)
 
     async def read(self, domain: str) -> DomainState | None:
         """Return what is known of a domain. Members of workers that died are not counted."""
@@ -176,11 +194,11 @@ class DomainRuntime:
             self._renewal.cancel()
             self._renewal = None
 
-    def _amnesia_ms(self, interval_ms: int, cap: int) -> float:
-        # A server that comes back may have forgotten the last it was told, starts still to come
-        # included; until those are past for certain, nobody goes out on its word.
+    def _amnesia_ms(self, interval_ms: int) -> float:
+        # A server that comes back may have forgotten the last it was told, a start still to come
+        # included; until that is past for certain, nobody goes out on its word.
         since = self._clock() - self._scripts.lost_at
-        return max(interval_ms * (cap + 1) - since * 1000, 0)
+        return max(2 * interval_ms + LATEST_MS - since * 1000, 0) if interval_ms else 0
 
     def _hold(self, member: str, domain: str, now: float) -> None:
         self._held[member] = (domain, now)

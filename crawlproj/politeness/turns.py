@@ -8,19 +8,18 @@ import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from crawlproj.exceptions import TooSoon
-from crawlproj.politeness.pace import lateness_allowed_ms, poll_ms
+from crawlproj.politeness.pace import LATEST_MS, poll_ms
 from crawlproj.politeness.runtime import Busy, Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from crawlproj.politeness.pace import Pace
     from crawlproj.politeness.runtime import DomainRuntime
-
-MOVES = 2  # how often a start that comes too late is reserved anew
 
 
 @dataclass(slots=True)
@@ -65,30 +64,31 @@ class Turns:
         return await self._start(answer, pace, cap)
 
     async def _start(self, grant: Grant, pace: Pace, cap: int) -> Grant:
-        """Wait for a grant's time, and give it back when the wait is cut short."""
-        try:
-            await self._until(grant.wait_ms)
-            # With one in flight nobody starts behind us before we give the place back, and then the
-            # next one is put behind the time we really went out. With more, only moving helps.
-            for _ in range(MOVES if cap > 1 else 0):
-                if not self._is_late(grant):
-                    break
-                moved = await self._runtime.reserve(
-                    grant.domain, pace.interval_ms, pace.source, cap, again=grant
-                )
-                if isinstance(moved, Busy):  # it expired while this worker stood still
-                    self.give_back(grant, unused=True)
-                    moved = await self._place(grant.domain, pace, cap)
-                grant = moved
-                await self._until(grant.wait_ms)
-        except BaseException:
+        """Wait for a grant's time, and give it back when the wait is cut short.
+
+        One that comes later than it may, because this worker stood still, is reserved anew.
+        """
+        while True:
+            try:
+                await self._until(grant.sure)
+            except BaseException:
+                self.give_back(grant, unused=True)
+                raise
+            if grant.interval_ms == 0 or self.lateness_ms(grant) <= grant.latest_ms:
+                return grant
             self.give_back(grant, unused=True)
-            raise
-        return grant
+            # Twice as long each time: a server that is far away is no reason never to start.
+            grant = await self._place(grant.domain, pace, cap, grant.latest_ms * 2)
 
     def lateness_ms(self, grant: Grant) -> float:
         """Return how long ago, at most, the reserved start was."""
         return (self._clock() - grant.due) * 1000
+
+    def started(self, grant: Grant, late_ms: float) -> None:
+        """Tell the others that the request went out; see `DomainRuntime.started`."""
+        self._runtime.started(grant, late_ms)
+        if grant.shared and (line := self._lines.get(grant.domain)):
+            line.freed.set()
 
     def give_back(self, grant: Grant, *, late_ms: float = 0, unused: bool = False) -> None:
         """Free the place for the next one; see `DomainRuntime.release`."""
@@ -101,39 +101,43 @@ class Turns:
         line = self._lines.get(domain)
         return line.length if line else 0
 
-    async def _place(self, domain: str, pace: Pace, cap: int) -> Grant:
+    async def _place(self, domain: str, pace: Pace, cap: int, latest_ms: float = LATEST_MS) -> Grant:
+        ask = partial(self._runtime.reserve, domain, pace.interval_ms, pace.source, cap, latest_ms=latest_ms)
+        refusal: Busy | None = None
         if domain not in self._lines:
-            answer = await self._runtime.reserve(domain, pace.interval_ms, pace.source, cap)
+            answer = await ask()
             if isinstance(answer, Grant):
                 return answer
+            if domain not in self._lines:  # else others have made a line meanwhile, and go first
+                refusal = answer
         line = self._lines.setdefault(domain, _Line())
         line.length += 1
         try:
             async with line.lock:
-                return await self._ask(line, domain, pace, cap)
+                return await self._ask(line, ask, refusal)
         finally:
             line.length -= 1
             if not line.length:
                 del self._lines[domain]
 
-    async def _ask(self, line: _Line, domain: str, pace: Pace, cap: int) -> Grant:
+    async def _ask(
+        self, line: _Line, ask: Callable[[], Awaitable[Grant | Busy]], refusal: Busy | None
+    ) -> Grant:
         tries = 0
         while True:
+            if refusal is not None:
+                wait_ms = poll_ms(refusal.retry_ms, None if refusal.known else tries, jitter=self._chance())
+                tries += not refusal.known
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_ms / 1000):
+                        await line.freed.wait()
             line.freed.clear()
-            answer = await self._runtime.reserve(domain, pace.interval_ms, pace.source, cap)
+            answer = await ask()
             if isinstance(answer, Grant):
                 return answer
-            with suppress(TimeoutError):
-                async with asyncio.timeout(poll_ms(answer.retry_ms, tries, jitter=self._chance()) / 1000):
-                    await line.freed.wait()
-            tries += 1
+            refusal = answer
 
-    async def _until(self, wait_ms: float) -> None:
-        due = self._clock() + wait_ms / 1000
+    async def _until(self, due: float) -> None:
         # A loop's timers may fire a little early: they count in milliseconds, or from a stale clock.
         while (left := due - self._clock()) > 0:  # noqa: ASYNC110  # nothing else tells the time
             await asyncio.sleep(left)
-
-    def _is_late(self, grant: Grant) -> bool:
-        interval = grant.interval_ms
-        return interval > 0 and self.lateness_ms(grant) > lateness_allowed_ms(interval)

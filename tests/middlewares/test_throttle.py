@@ -19,7 +19,7 @@ from scrapy.utils.test import get_crawler
 from crawlproj.connections import open_redis, open_redis_sync
 from crawlproj.exceptions import MissingComponent, TooSoon, WorkerCloses
 from crawlproj.items import Lease, Visit
-from crawlproj.politeness.pace import INTERVAL, MAX_WAIT
+from crawlproj.politeness.pace import INTERVAL, LATEST_MS, MAX_WAIT
 from crawlproj.politeness.runtime import keys_of
 from crawlproj.scripts import Scripts
 from crawlproj.worker import Worker
@@ -38,8 +38,10 @@ def gaps(times: list[float]) -> list[float]:
     return [after - before for before, after in pairwise(sorted(times))]
 
 
-def lease(host: str, interval_ms: int | None, token: int = 1) -> Lease:
-    return Lease(token=token, host=host, attempts=0, min_interval_ms=interval_ms, expires_at=0)
+def lease(host: str, interval_ms: int | None, in_flight: int = 2) -> Lease:
+    return Lease(
+        token=1, host=host, attempts=0, min_interval_ms=interval_ms, in_flight=in_flight, expires_at=0
+    )
 
 
 @pytest.fixture
@@ -72,6 +74,9 @@ class Bench:
         self.worker.scripts = Scripts(self.redis, "test")
         self.worker.is_open = True
         self.middleware = ThrottleMiddleware.from_crawler(self.crawler)
+        # Hosts that have answered before; how long a new one takes is not known, see below.
+        self.middleware._met = dict.fromkeys(["e.test", "other.test", "www.e.test", "xn--bcher-kva.test"])
+        self.middleware._met["[::1]:8080"] = None
 
     async def start(self, request: Request) -> float:
         """Let a request go out and return how long that took, in ms."""
@@ -166,13 +171,11 @@ async def test_what_is_no_http_passes(bench: Bench, server: redis.Redis, url: st
     assert server.dbsize() == 0
 
 
-async def test_the_first_request_to_a_host_counts_until_it_is_answered(
-    bench: Bench, server: redis.Redis
-) -> None:
+async def test_the_first_request_to_a_host_counts_until_it_is_answered(bench: Bench) -> None:
     """How long it takes to connect is not known, so the next start keeps its distance from the answer."""
     starts = []
     for number in range(3):
-        request = Request(f"http://e.test/{number}", meta={"lease": lease("e.test", 200)})
+        request = Request(f"http://new.test/{number}", meta={"lease": lease("new.test", 200, in_flight=1)})
         await bench.start(request)
         starts.append(time.monotonic())
         await asyncio.sleep(0.15)
@@ -180,6 +183,23 @@ async def test_the_first_request_to_a_host_counts_until_it_is_answered(
     first, second = gaps(starts)
     assert 0.345 <= first < 0.4
     assert 0.195 <= second < 0.25
+
+
+async def test_nobody_starts_while_the_first_request_to_a_host_is_on_its_way(bench: Bench) -> None:
+    """Also with places for two: not before its answer, or before it must have got there."""
+    first = Request("http://new.test/1", meta={"lease": lease("new.test", 100)})
+    await bench.start(first)
+    began = time.monotonic()
+    second = asyncio.create_task(
+        bench.start(Request("http://new.test/2", meta={"lease": lease("new.test", 100)}))
+    )
+    await asyncio.sleep(0.25)
+    bench.middleware.process_response(first, Response(first.url))
+    await second
+    assert 0.345 <= time.monotonic() - began < 0.45
+    meta = {"lease": lease("another.test", 100)}
+    await bench.start(Request("http://another.test/1", meta=meta))
+    assert await bench.start(Request("http://another.test/2", meta=meta)) >= LATEST_MS + 90
 
 
 @pytest.mark.parametrize("way", ["response", "exception", "left", "all"])

@@ -9,7 +9,6 @@ import pytest
 from crawlproj.politeness.pace import (
     IntervalSource,
     crawl_delay_ms,
-    lateness_allowed_ms,
     pace,
     poll_ms,
 )
@@ -62,7 +61,7 @@ def test_asking_again_is_no_use_before_the_next_start() -> None:
     assert poll_ms(5000, 0, jitter=1) > 5000
 
 
-def test_lateness_is_measured_by_the_interval() -> None:
-    """2 % of the interval, and no less than a loop can keep."""
-    assert lateness_allowed_ms(1000) == 20
-    assert lateness_allowed_ms(10) == 5
+def test_a_time_that_is_known_is_asked_for_then() -> None:
+    """However often one had to ask before; workers do not ask in step."""
+    assert poll_ms(12, None, jitter=0) == 12
+    assert poll_ms(12, None, jitter=1) == 15

@@ -16,7 +16,8 @@ import redis
 from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
-from crawlproj.politeness.runtime import Busy, Grant, keys_of
+from crawlproj.politeness.pace import LATE_FREE_MS
+from crawlproj.politeness.runtime import Busy, Grant, _keys, keys_of
 
 if TYPE_CHECKING:
     from tests.politeness.conftest import OwnValkey, Workers
@@ -28,6 +29,18 @@ async def grant(runtime, interval: int = 0, cap: int = 1, **more) -> Grant:
     answer = await runtime.reserve("e.test", interval, "lease", cap, **more)
     assert isinstance(answer, Grant)
     return answer
+
+
+async def gone(runtime, *given, **more) -> Grant:
+    """Reserve a start and say that it was in time, so that the next one can be."""
+    granted = await grant(runtime, *given, **more)
+    runtime.started(granted, 0)
+    return granted
+
+
+def wait_ms(granted: Grant) -> float:
+    """Return how long it is until a start, never less."""
+    return max(granted.sure - time.monotonic(), 0) * 1000
 
 
 async def noticed(*workers) -> None:
@@ -44,7 +57,15 @@ def now_ms(server: redis.Redis) -> float:
 async def test_starts_are_an_interval_apart_across_all_workers(workers: Workers) -> None:
     """50 reservations at once over 5 connections: no two starts closer than the interval."""
     fleet = [workers() for _ in range(5)]
-    grants = await asyncio.gather(*(grant(fleet[n % 5], 40, cap=100) for n in range(50)))
+    grants: list[Grant] = []
+
+    async def one(worker) -> None:
+        while isinstance(answer := await worker.reserve("e.test", 40, "lease", 100), Busy):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        worker.started(answer, 0)
+        grants.append(answer)
+
+    await asyncio.gather(*(one(fleet[n % 5]) for n in range(50)))
     starts = sorted(each.start_ms for each in grants)
     assert min(after - before for before, after in pairwise(starts)) >= 40
     assert starts[-1] - starts[0] == 49 * 40
@@ -53,25 +74,27 @@ async def test_starts_are_an_interval_apart_across_all_workers(workers: Workers)
 async def test_a_grant_says_how_long_to_wait(workers: Workers, server: redis.Redis) -> None:
     """The first start is now, the next one an interval later, on the server's clock."""
     worker = workers()
-    first = await grant(worker, 500, cap=2)
+    first = await gone(worker, 500, cap=2)
     second = await grant(worker, 500, cap=2)
-    assert first.wait_ms == 0
+    assert wait_ms(first) == 0
     assert second.start_ms - first.start_ms == 500
-    assert second.wait_ms <= 501  # the first start is rounded up to a millisecond
-    assert now_ms(server) + second.wait_ms >= second.start_ms
+    assert wait_ms(second) <= 501  # the first start is rounded up to a millisecond
+    assert second.due <= second.sure
+    left = wait_ms(second)
+    assert now_ms(server) + left >= second.start_ms
 
 
 async def test_domains_do_not_wait_for_each_other(workers: Workers) -> None:
     """Ten domains start at once, whatever their interval."""
     worker = workers()
     answers = await asyncio.gather(*(worker.reserve(f"{n}.test", 60_000, "lease", 1) for n in range(10)))
-    assert [each.wait_ms for each in answers if isinstance(each, Grant)] == [0] * 10
+    assert [wait_ms(each) for each in answers if isinstance(each, Grant)] == [0] * 10
 
 
 async def test_the_state_is_kept_under_its_contract_name(workers: Workers, server: redis.Redis) -> None:
     """`downloader:domain_runtime:<domain>` has four fields that anybody may read."""
     worker = workers()
-    first = await grant(worker, 1500, cap=3)
+    first = await gone(worker, 1500, cap=3)
     await worker.reserve("e.test", 700, "default", 3)
     assert server.hgetall("downloader:domain_runtime:e.test") == {
         b"last_request_at": str(first.start_ms + 700).encode(),
@@ -170,22 +193,52 @@ async def test_a_start_too_far_away_is_refused_and_costs_nothing(
 async def test_a_start_that_was_not_used_is_given_back(workers: Workers) -> None:
     """Nobody waits for a request that was cancelled before it went out."""
     worker = workers()
-    first = await grant(worker, 1000, cap=5)
+    first = await gone(worker, 1000, cap=5)
     second = await grant(worker, 1000, cap=5)
     worker.release(second, unused=True)
     third = await grant(worker, 1000, cap=5)
     assert third.start_ms == first.start_ms + 1000
 
 
-async def test_a_start_is_not_given_back_once_another_follows(workers: Workers) -> None:
-    """The start after a given back one keeps its time, and the next keeps its distance from that."""
+async def test_a_start_is_not_given_back_once_another_follows(workers: Workers, server: redis.Redis) -> None:
+    """One that came too late for the others to wait: the next keeps its distance from those."""
     worker = workers()
-    first = await grant(worker, 1000, cap=5)
-    second = await grant(worker, 1000, cap=5)
-    await grant(worker, 1000, cap=5)
-    worker.release(second, unused=True)
-    fourth = await grant(worker, 1000, cap=5)
-    assert fourth.start_ms == first.start_ms + 3000
+    late = await grant(worker, 1000, cap=5, latest_ms=0)
+    await asyncio.sleep(0.002)
+    second = await gone(worker, 1000, cap=5)
+    worker.release(late, unused=True)
+    third = await grant(worker, 1000, cap=5)
+    assert third.start_ms == second.start_ms + 1000
+
+
+@pytest.mark.parametrize("way", ["started", "released"])
+async def test_no_start_is_reserved_before_the_last_one_is_known(
+    workers: Workers, server: redis.Redis, way: str
+) -> None:
+    """By the news that it went out, or that it came back; the next one is behind the time it really had."""
+    worker, other = workers(), workers()
+    first = await grant(worker, 1000, cap=2)
+    refused = await other.reserve("e.test", 1000, "lease", 2)
+    assert isinstance(refused, Busy)
+    assert refused.known
+    assert 200 < refused.retry_ms <= 251
+    await asyncio.sleep(0.06)
+    if way == "started":
+        worker.started(first, 50)
+    else:
+        worker.release(first, late_ms=50)
+    await worker.flush()
+    assert server.zcard(IN_FLIGHT) == (way == "started")
+    assert (await grant(other, 1000, cap=2)).start_ms == first.start_ms + 1050 - LATE_FREE_MS
+
+
+async def test_a_start_nobody_hears_of_counts_as_late_as_it_may_be(workers: Workers) -> None:
+    """Its worker may have died before or after it."""
+    dead, other = workers(), workers()
+    first = await grant(dead, 100, cap=2, latest_ms=300)
+    while isinstance(answer := await other.reserve("e.test", 100, "lease", 2), Busy):  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    assert answer.start_ms == first.start_ms + 300 + 100
 
 
 async def test_the_next_start_keeps_its_distance_from_a_late_one(
@@ -196,7 +249,16 @@ async def test_the_next_start_keeps_its_distance_from_a_late_one(
     first = await grant(worker, 1000)
     await asyncio.sleep(0.12)
     worker.release(first, late_ms=100)
-    assert (await grant(worker, 1000)).start_ms == first.start_ms + 1100
+    assert (await grant(worker, 1000)).start_ms == first.start_ms + 1100 - LATE_FREE_MS
+
+
+async def test_what_no_event_loop_can_keep_counts_as_in_time(workers: Workers) -> None:
+    """Else it would be added to every interval."""
+    worker = workers()
+    first = await grant(worker, 1000)
+    await asyncio.sleep(0.005)
+    worker.release(first, late_ms=LATE_FREE_MS)
+    assert (await grant(worker, 1000)).start_ms == first.start_ms + 1000
 
 
 async def test_lateness_is_never_more_than_the_time_that_has_passed(
@@ -208,27 +270,6 @@ async def test_lateness_is_never_more_than_the_time_that_has_passed(
     worker.release(first, late_ms=3_000)
     second = await grant(worker, 1000)
     assert second.start_ms <= now_ms(server) + 1001
-
-
-async def test_a_grant_can_be_moved(workers: Workers, server: redis.Redis) -> None:
-    """It goes behind whoever reserved meanwhile, and counts once."""
-    worker, other = workers(), workers()
-    first = await grant(worker, 1000, cap=2)
-    second = await grant(other, 1000, cap=2)
-    moved = await grant(worker, 1000, cap=2, again=first)
-    assert moved.start_ms == second.start_ms + 1000
-    assert moved.member == first.member
-    assert server.zcard(IN_FLIGHT) == 2
-
-
-async def test_moving_the_last_grant_costs_no_interval(workers: Workers) -> None:
-    """When nobody reserved meanwhile, the start is now."""
-    worker = workers()
-    first = await grant(worker, 10_000)
-    await asyncio.sleep(0.02)
-    moved = await grant(worker, 10_000, again=first)
-    assert moved.wait_ms < 1
-    assert first.start_ms < moved.start_ms < first.start_ms + 5000
 
 
 async def test_a_cancelled_reservation_leaks_no_place(workers: Workers, server: redis.Redis) -> None:
@@ -250,6 +291,7 @@ async def test_a_cancelled_reservation_leaks_no_place(workers: Workers, server: 
 HOLDER = """
 import asyncio, sys
 from crawlproj.connections import open_redis
+from crawlproj.politeness.pace import LATE_FREE_MS
 from crawlproj.politeness.runtime import DomainRuntime
 from crawlproj.scripts import Scripts
 
@@ -359,8 +401,9 @@ async def test_a_release_that_comes_after_the_domain_was_forgotten_brings_nothin
     while server.dbsize():  # noqa: ASYNC110
         await asyncio.sleep(0.005)
     arguments = (late.member, late.start_ms, late.interval_ms)
-    assert await worker._scripts.call(worker._release, keys_of("e.test"), *arguments, 5) == 0
-    assert await worker._scripts.call(worker._release, keys_of("e.test"), *arguments, -1) == 0
+    for late_ms, under_way in ((5, 0), (5, 1), (-1, 0)):
+        told = (*arguments, late_ms, under_way)
+        assert await worker._scripts.call(worker._release, _keys("e.test"), *told) == 0
     assert server.dbsize() == 0
 
 
@@ -370,7 +413,7 @@ async def test_a_server_clock_that_was_set_back_does_not_stop_a_domain(
     """A last start further in the future than any reservation reaches is not believed."""
     server.hset(KEY, mapping={"last_request_at": int(now_ms(server)) + 3_600_000, "min_interval_ms": 1000})
     answer = await grant(workers(), 1000)
-    assert 0 < answer.wait_ms <= 1001
+    assert 0 < wait_ms(answer) <= 1001
 
 
 async def test_a_key_that_is_something_else_fails_loudly(workers: Workers, server: redis.Redis) -> None:
@@ -395,18 +438,25 @@ async def test_an_outage_lets_nobody_out_early(
 ) -> None:
     """Requests wait for Redis; one that has forgotten the last start is not taken at its word."""
     worker, other = workers(own_valkey.url), workers(own_valkey.url)
+
+    async def gone_in_turn(each) -> Grant:
+        while isinstance(answer := await each.reserve("e.test", 5000, "lease", 5), Busy):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        each.started(answer, 0)
+        return answer
+
     first = await grant(worker, 5000)
     went_out = time.monotonic()
     worker.release(first)
     await worker.flush()
     with caplog.at_level(logging.INFO):
         own_valkey.stop()
-        waiting = [asyncio.create_task(grant(each, 5000, cap=5)) for each in (worker, worker, other)]
+        waiting = [asyncio.create_task(gone_in_turn(each)) for each in (worker, worker, other)]
         await noticed(worker, other)
         own_valkey.start()
         grants = [(each, time.monotonic()) for each in await asyncio.gather(*waiting)]
     for each, handed_out in grants:
-        assert handed_out + each.wait_ms / 1000 >= went_out + 5
+        assert max(handed_out, each.sure) >= went_out + 5
     starts = sorted(each.start_ms for each, _ in grants)
     assert min(after - before for before, after in pairwise(starts)) >= 5000
     assert len([each for each in caplog.records if each.levelno >= logging.WARNING]) == 2  # one a worker
@@ -425,7 +475,7 @@ async def test_a_reservation_under_way_when_redis_goes_is_not_believed_either(
     assert not waiting.done()
     own_valkey.start()
     second = await waiting
-    assert time.monotonic() + second.wait_ms / 1000 >= went_out + 1.5
+    assert max(time.monotonic(), second.sure) >= went_out + 1.5
     assert first.start_ms < second.start_ms
 
 
