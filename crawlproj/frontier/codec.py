@@ -55,6 +55,7 @@ FETCH_META = frozenset({"lease", "health_signal", "validators", "download_latenc
 _OWN_META = frozenset({"queue", "source_tag", "embed"})  # what a spider tells the frontier
 _SAID_ELSEWHERE = FETCH_META | _OWN_META
 
+_INHERITED = frozenset({"t", "a"})  # of a page by its links: tag and login
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _WAG = COST_POLICIES.index("wag") + 1
 
@@ -255,7 +256,8 @@ class Codec:
         queue = self.queue(wire)
         data = self._first_line(wire, queue, depth)
         priority = 0
-        if embed or words is not None or (page is not None and (page.extra or self._marks_paths)):
+        inherits = page is not None and (self._marks_paths or not _INHERITED.isdisjoint(page.extra))
+        if embed or words is not None or inherits:
             embeds = _embeds(page) + 1 if embed else 0
             marks = self._marks(wire, page, words, embeds)
             priority = _preference(embeds, embed_hops)
@@ -370,7 +372,7 @@ class Codec:
             or request.cb_kwargs
             or request.flags
             or self._marks_paths
-            or (page is not None and page.extra)
+            or (page is not None and not _INHERITED.isdisjoint(page.extra))
             or not FETCH_META.issuperset(meta)
         ):
             return None

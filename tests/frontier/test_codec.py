@@ -608,3 +608,14 @@ def test_a_callback_that_is_no_method_is_refused_the_short_way_too(spider):
     with pytest.raises(UnserialisableRequest):
         codec.encode_request(Request("http://e.test/", callback=lambda _: None), spider)
     assert codec.encode_request(Request("http://e.test/"), spider).data == "h0/"
+
+
+def test_a_request_is_plain_whatever_its_own_page_was_asked_for_with(spider):
+    """Only a tag and a login come from the page; its callback and headers are its own affair."""
+    asked = Request("http://e.test/", callback=spider.parse_item, headers={"Referer": "http://e.test/0"})
+    first = CODEC.encode_request(asked, spider)
+    page = CODEC.decode(first.host, first.data.encode())
+    assert page.extra
+    assert CODEC.encode_request(Request("http://e.test/1", callback=spider.parse_item), spider, page=page).plain
+    assert CODEC.encode_link("http://e.test/2", 1, page).plain
+    assert "\n" not in CODEC.encode_link("http://e.test/2", 1, page).data
