@@ -545,18 +545,19 @@ async def test_a_run_whose_sealer_died_is_sealed_by_the_next(make, fleet, monkey
             await frontier.schedule([link(f"{host}/") for host in (A, B, C)])
 
 
-async def test_a_sealer_that_was_slow_closes_nothing(make, fleet, monkeypatch):
-    """What has entered since its hold ran out is crawled, in all partitions."""
+@pytest.mark.parametrize("number", range(PARTS))
+async def test_a_sealer_that_was_slow_closes_nothing(make, fleet, monkeypatch, number):
+    """What has entered since its hold ran out is crawled, in all partitions, those closed before as well."""
     frontier, slow = await make(), await make()
-    real = slow.parts[0].seal
+    real = slow.parts[number].seal
 
     async def seal(what, sealer):
         if what == "close":
             await fleet.forward(HOLD_MS)
-            await frontier.schedule([link(f"{B}/")])
+            await frontier.schedule([link(f"{(A, B, C)[number]}/")])
         return await real(what, sealer)
 
-    monkeypatch.setattr(slow.parts[0], "seal", seal)
+    monkeypatch.setattr(slow.parts[number], "seal", seal)
     assert not await slow.seal()
     grant = await lease_one(frontier)
     outlinks = [link(f"{host}/2") for host in (A, B, C)]
