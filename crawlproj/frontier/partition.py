@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 CHUNK = 100  # links or hosts in one script: it stays below a millisecond or so on the server
 REPORTS = 64  # leases that end in one script, as long as their links are few
 MAX_PRIORITY = 2**53  # what a number in Lua and the score of a sorted set keep apart
+FORMAT = 2  # of what is written, as in lua/common.lua; another one is not read
+_OTHER_FORMAT = "the frontier of this run was written by another version: finish it with that, or rebuild it"
 NO_KNOBS: Mapping[str, Value] = MappingProxyType({})
 PAGE = 1000  # letters or entries read at once
 
@@ -96,10 +98,13 @@ class Partition:
         joining: Mapping[str, Value],
     ) -> None:
         """Make it, or join it when it is there. Raises BadSetting for what is fixed and another there."""
-        given = (json.dumps(each) for each in (dict(fixed), dict(knobs), dict(joining)))
+        fixed = {**fixed, "format": FORMAT}
+        given = (json.dumps(each) for each in (fixed, dict(knobs), dict(joining)))
         other = await self._scripts.call(script(__package__, "create"), self._keys, *given)
         if other:
             name, value = (part.decode() for part in other)
+            if name == "format":
+                raise Refused(_OTHER_FORMAT)
             shown = value if value != "nil" else "unset"
             raise BadSetting(FIXED.get(name, name), fixed[name], f"{shown}, as this crawl has it")
 
@@ -337,6 +342,8 @@ class Partition:
             if "CLOSED" in str(exc) or "NOFRONTIER" in str(exc):
                 self.figures = self.figures._replace(queued=0, held=0, leased=0, closed=True)
                 raise Refused("this run is sealed and takes no more URLs") from None
+            if "FORMAT" in str(exc):
+                raise Refused(_OTHER_FORMAT) from None
             raise
 
     def _note(self, raw: Sequence[Any]) -> None:

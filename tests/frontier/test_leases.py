@@ -186,7 +186,7 @@ async def test_one_step_per_incident(fleet):
 
 
 SAME_MILLISECOND = """
-local key, size = KEYS[1] .. 'h:a.test', struct.size('<c1HHddd')
+local key, size = KEYS[1] .. 'h:a.test', struct.size('<c1IIddd')
 local packed = redis.call('GET', key)
 local more = cmsgpack.unpack(packed:sub(size + 1))
 more.ba = struct.unpack('<d', redis.call('HGET', KEYS[1] .. 'inproc', ARGV[1]))  -- when the lease was given
@@ -206,7 +206,7 @@ async def test_a_lease_of_the_incidents_own_millisecond_is_part_of_it(fleet):
 
 
 FORGET_THE_WAIT = """
-local key, fixed = KEYS[1] .. 'h:a.test', '<c1HHddd'
+local key, fixed = KEYS[1] .. 'h:a.test', '<c1IIddd'
 local packed = redis.call('GET', key)
 local st, f, lv, nd, sp, ss, rest = struct.unpack(fixed, packed)
 if st == 's' then

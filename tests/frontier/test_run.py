@@ -402,3 +402,23 @@ def test_the_server_is_new_enough(redis_url):
     """Scripts with flags came with version 7."""
     with redis.Redis.from_url(redis_url) as client:
         assert int(client.info("server")["redis_version"].split(".")[0]) >= 7
+
+
+OTHER_FORMAT = """
+local ctl = cmsgpack.unpack(redis.call('GET', KEYS[1] .. 'ctl'))
+ctl.format = nil
+redis.call('SET', KEYS[1] .. 'ctl', cmsgpack.pack(ctl))
+"""
+
+
+async def test_a_frontier_of_another_version_is_refused_in_one_sentence(frontier, fleet):
+    """Neither joined nor touched: what it holds would be read as something else."""
+    await frontier.schedule(links("a.test", 3))
+    await fleet.redis.eval(OTHER_FORMAT, 1, frontier.prefix)
+    before = await fleet.snapshot()
+    with pytest.raises(Refused, match="another version"):
+        await fleet()
+    with pytest.raises(Refused, match="another version"):
+        await frontier.schedule(links("b.test", 1))
+    assert await fleet.snapshot() == before
+    fleet.made.clear()

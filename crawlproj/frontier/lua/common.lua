@@ -38,6 +38,9 @@ if not ctl then
   return redis.error_reply('NOFRONTIER there is no such frontier')
 end
 ctl = cmsgpack.unpack(ctl)
+if ctl.format ~= 2 then  -- as in crawlproj/frontier/partition.py
+  return redis.error_reply('FORMAT this frontier was written by another version')
+end
 local SHARD = 18446744073709551616 / ctl.shards
 now = now + (ctl.clock_offset_ms or 0)  -- for tests, which cannot wait for days
 if ctl.closing and ctl.closing <= now then

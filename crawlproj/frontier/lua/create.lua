@@ -13,6 +13,9 @@ if ctl then
     names[#names + 1] = name
   end
   table.sort(names)
+  if ctl.format ~= fixed.format then
+    return { 'format', tostring(ctl.format) }
+  end
   for _, name in ipairs(names) do
     if ctl[name] ~= fixed[name] then
       return { name, tostring(ctl[name]) }

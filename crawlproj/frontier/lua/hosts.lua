@@ -3,7 +3,7 @@
 -- A host's fields. st: structure (r i s p t x); f in flight; lv priorities other than 0; nd next due, ms; sp spent;
 -- ss spent when its session began (-1: it ended while the host slept). Most hosts have no `more`: er errors; bo
 -- backoff steps; ba when the last began; cd crawl-delay of its robots.txt, ms; k its own knobs, and `blocked`.
-local FIXED = '<c1HHddd'
+local FIXED = '<c1IIddd'
 local hosts, touched = {}, {}
 
 -- How many entries a host has queued.

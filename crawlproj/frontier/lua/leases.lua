@@ -26,7 +26,7 @@ local function back_off(h, asked, jitter, leased_at)
 end
 
 -- A lease: leased at, attempts, kills, priority, whether this lease counted as a target; host, worker, entry
-local LEASE = '<dHHdB'
+local LEASE = '<dIIdB'
 
 local function pack_lease(host, worker, attempts, kills, priority, counted, entry)
   return struct.pack(LEASE, now, attempts, kills, priority, counted) .. host .. '\n' .. worker .. '\n' .. entry
