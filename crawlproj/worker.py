@@ -216,11 +216,20 @@ class Worker:
     async def set_crawl_delay(self, host: str, seconds: float) -> None:
         """Take a robots.txt's crawl-delay as the interval of its host's queue; a knob cuts it.
 
-        A queue that hosts share has the largest of theirs.
+        A queue that hosts share has the largest of theirs, also of those that ask for none any more.
         """
         interval = crawl_delay_ms(seconds, min_interval_ms=0, max_seconds=LONGEST_DELAY)
         for queue in self._queues(host):
+            if queue != host and not interval:
+                continue
             await self.frontier.set_crawl_delay(queue, interval, shared=queue != host)
+
+    def has_own_interval(self, host: str) -> bool:
+        """Return whether one of its URLs under way came with another interval than the crawl's."""
+        return any(
+            visit.lease.min_interval_ms is not None and host_key(visit.entry.wire) == host
+            for visit in self.visits.values()
+        )
 
     def _queues(self, host: str) -> set[str]:
         """Return where a host's URLs wait: what is under way knows of queues that spiders have named."""

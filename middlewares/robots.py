@@ -39,6 +39,9 @@ REMEMBERED_DELAYS = 10_000  # hosts; more than a worker has under way
 MAX_REDIRECTS = 5  # RFC 9309, 2.3.1.2
 OUTLAST_MS = 100  # a retry comes this much after the finding it waits for has run out
 
+#: What says whether there is a crawl-delay: a server that cannot answer takes none back.
+TELLING = frozenset({Finding.RULES, Finding.ABSENT})
+
 #: When nobody answered, a page fails the way its robots.txt did.
 NO_SERVER: dict[Finding, type[Exception]] = {
     Finding.UNRESOLVED: CannotResolveHostError,
@@ -51,7 +54,7 @@ class Sampler(Protocol):
     """Who is told of crawl-delays."""
 
     async def set_crawl_delay(self, host: str, seconds: float) -> None:
-        """Take note of a host's crawl-delay."""
+        """Take note of a host's crawl-delay; 0: it has none."""
 
 
 class RobotsMiddleware:
@@ -95,7 +98,7 @@ class RobotsMiddleware:
         if "/robots.txt" in wire and urlsplit(wire).path == "/robots.txt":
             return None
         authority = f"{wire.partition(':')[0]}://{host_key(wire)}"
-        robots = self._robots or self._open()
+        robots = self._open()
         verdict = robots.known(authority)
         if verdict is None:
             return self._wait(request, authority, robots)
@@ -167,20 +170,33 @@ class RobotsMiddleware:
         return RobotsFile(finding=Finding.UNREACHABLE)
 
     async def _found(self, authority: str, rules: Rules) -> None:
-        """Tell of the crawl-delay, once for each host and value."""
-        host = authority.partition("://")[2]
-        seconds = rules.crawl_delay(self._token or self._agent)
-        if seconds is None or self._delays.get(host) == seconds:
+        """Tell of the crawl-delay, once for each host and value; 0 takes back what is asked for no more."""
+        if rules.finding not in TELLING:
+            return
+        scheme, _, host = authority.partition("://")
+        seconds, told = self._delay(rules), self._delays.get(host)
+        if not seconds and not told and (told == 0 or not self._worker.has_own_interval(host)):
+            return
+        # The two of a host may say different things, and the longer delay is that of its queue.
+        other = await self._open().stored(f"{'http' if scheme == 'https' else 'https'}://{host}")
+        if other is not None:
+            seconds = max(seconds, self._delay(other))
+        if self._delays.get(host) == seconds:
             return
         self._delays[host] = seconds
         if len(self._delays) > REMEMBERED_DELAYS:
             self._delays.popitem(last=False)
         await self._sampler.set_crawl_delay(host, seconds)
 
+    def _delay(self, rules: Rules) -> float:
+        return rules.crawl_delay(self._token or self._agent) or 0.0
+
     def _count(self, name: str) -> None:
         self._crawler.stats.inc_value(f"robotstxt/{name}")
 
     def _open(self) -> FleetRobots:
+        if self._robots is not None:
+            return self._robots
         if not self._worker.is_open:
             raise MissingComponent(
                 "middlewares.robots.RobotsMiddleware needs extensions.lifecycle.LifecycleExtension"

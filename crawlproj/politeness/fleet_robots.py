@@ -119,6 +119,12 @@ class FleetRobots:
         # Whoever gives up waiting does so alone.
         return await asyncio.shield(search)
 
+    async def stored(self, authority: str) -> Rules | None:
+        """Return what the fleet knows of an authority now; nobody is asked for it."""
+        packed, _, _ = await self._scripts.call(self._look, _keys(authority), "", 0)
+        file = RobotsFile.unpack(packed) if packed is not None else None
+        return None if file is None else await _parsed(file)
+
     async def close(self) -> None:
         """Give up what is being looked for, and the locks with it."""
         searches = list(self._searches.values())
@@ -175,8 +181,7 @@ class FleetRobots:
 
     async def _remember(self, authority: str, file: RobotsFile, seconds: float) -> Verdict:
         now = self._clock()
-        in_a_thread = len(file.body) > IN_A_THREAD
-        rules = await asyncio.to_thread(Rules, file) if in_a_thread else Rules(file)
+        rules = await _parsed(file)
         verdict = Verdict(rules, now + seconds)
         await self._found(authority, rules)
         self._memory.put(authority, verdict)
@@ -184,6 +189,10 @@ class FleetRobots:
 
     def _lifetime(self, file: RobotsFile) -> float:
         return lifetime(file.finding, keep_seconds=self._keep_seconds, retry_seconds=self._retry_seconds)
+
+
+async def _parsed(file: RobotsFile) -> Rules:
+    return await asyncio.to_thread(Rules, file) if len(file.body) > IN_A_THREAD else Rules(file)
 
 
 def _keys(authority: str) -> tuple[str, str]:

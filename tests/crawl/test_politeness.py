@@ -102,6 +102,24 @@ def test_crawl_delay_and_interval_combine(crawl: Crawl, scrapy: Project, site: S
         assert interval - TOLERANCE <= min(between) <= max(between) < interval + 1
 
 
+def test_a_crawl_delay_that_disappears_is_taken_back(crawl: Crawl, site: Site) -> None:
+    """Pages come as slowly as robots.txt asks, and as fast as the interval lets them when it asks no more."""
+
+    def robots(_: web.Request) -> web.Response:
+        asked = len(site.hits["/robots.txt"])
+        return web.Response(text="User-agent: *\nCrawl-delay: 1.5\n" if asked <= 1 else "User-agent: *\n")
+
+    site.add("/robots.txt", robots)
+    site.add("/p*", "<p>a page</p>")
+    settings = {"MIN_INTERVAL_MS": 300, "ROBOTS_CACHE_SECONDS": 4}
+    crawl("site", settings, seeds=[f"{site.url}/p{n}" for n in range(8)], depth=0)
+    again = [hit.path for hit in site.requests].index("/robots.txt", 1)
+    times = [hit.at for hit in site.requests]
+    between = [after - before for before, after in pairwise(times)]
+    assert min(between[1 : again - 1]) >= 1.5 - TOLERANCE
+    assert sum(between[-3:]) < 3 * 1.5 - 1
+
+
 def test_a_host_that_does_not_exist_is_a_failure_and_no_refusal(crawl: Crawl) -> None:
     """Nobody forbade the page: there is no server."""
     page = crawl("site", {"MAX_ATTEMPTS": 2}, seeds="http://nowhere.invalid/x", depth=0).page("/x")

@@ -22,7 +22,7 @@ from scrapy.utils.test import get_crawler
 
 from crawlproj.connections import open_redis, open_redis_sync
 from crawlproj.exceptions import Disregarded, MissingComponent, RetryLater, WorkerCloses
-from crawlproj.items import Lease
+from crawlproj.items import Lease, Visit
 from crawlproj.politeness.pace import INTERVAL
 from crawlproj.scripts import Scripts
 from crawlproj.worker import Worker
@@ -309,6 +309,72 @@ async def test_the_crawl_delay_is_told_once_for_each_host_and_value(
     one.engine.answer = (200, RULES.replace(b"3", b"7"))
     await one.ask("http://e.test:8080/")
     assert one.delays == [("e.test", 3.0), ("e.test:8080", 7.0)]
+
+
+NO_DELAY = (200, RULES.replace(b"Crawl-delay: 3\n", b""))
+
+
+async def expired(server: redis.Redis, authority: str = "http://e.test") -> None:
+    """Wait until the fleet and the worker have to ask again."""
+    async with asyncio.timeout(5):
+        while server.exists(f"downloader:robots:{authority}"):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("answer", [NO_DELAY, (404, b"")])
+async def test_a_crawl_delay_that_disappears_is_taken_back_once(
+    make_bench: Any, server: redis.Redis, answer: tuple[int, bytes]
+) -> None:
+    """With the line, or with the whole robots.txt; by each worker that told of it, and not for every page."""
+    one, other = make_bench(ROBOTS_CACHE_SECONDS=1), make_bench(ROBOTS_CACHE_SECONDS=1)
+    for bench in (one, other):
+        await bench.ask()
+    for after in (answer, NO_DELAY):
+        await expired(server)
+        one.engine.answer = other.engine.answer = after
+        for bench in (one, other, one):
+            await bench.ask()
+    assert len([*one.engine.asked, *other.engine.asked]) == 3
+    assert one.delays == other.delays == [("e.test", 3.0), ("e.test", 0.0)]
+
+
+async def test_a_server_that_cannot_answer_takes_no_crawl_delay_back(
+    make_bench: Any, server: redis.Redis
+) -> None:
+    """What it asked for holds until it says something else."""
+    bench = make_bench(ROBOTS_CACHE_SECONDS=1, ROBOTS_RETRY_SECONDS=1)
+    await bench.ask()
+    await expired(server)
+    bench.engine.answer = (503, b"")
+    await bench.ask()
+    assert bench.delays == [("e.test", 3.0)]
+
+
+@pytest.mark.parametrize(("own_ms", "told"), [(3000, [("e.test", 0.0)]), (None, [])])
+async def test_a_crawl_delay_that_others_told_of_is_taken_back(
+    bench: Bench, own_ms: int | None, told: list[tuple[str, float]]
+) -> None:
+    """By a worker that finds none where a lease came with its host's own interval; else it says nothing."""
+    bench.engine.answer = NO_DELAY
+    wire = type("Entry", (), {"wire": "http://e.test/x"})
+    bench.worker.visits[1] = Visit(lease=lease(interval_ms=own_ms), entry=wire)
+    await bench.ask()
+    await bench.ask("http://other.test/")
+    assert bench.delays == told
+
+
+@pytest.mark.parametrize("first", ["http", "https"])
+async def test_of_both_schemes_of_a_host_the_longer_crawl_delay_counts(bench: Bench, first: str) -> None:
+    """In whatever order they are asked; one that has none takes nothing of the other's back."""
+    answers = {"http": (200, RULES), "https": NO_DELAY}
+    for scheme in sorted(answers, reverse=first == "https"):
+        bench.engine.answer = answers[scheme]
+        bench.worker.visits[1] = Visit(
+            lease=lease(interval_ms=3000), entry=type("Entry", (), {"wire": f"{scheme}://e.test/x"})
+        )
+        await bench.ask(f"{scheme}://e.test/")
+    assert bench.delays[-1] == ("e.test", 3.0)
 
 
 async def test_alone_it_says_what_it_needs(bench: Bench) -> None:
