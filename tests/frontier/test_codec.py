@@ -616,6 +616,7 @@ def test_a_request_is_plain_whatever_its_own_page_was_asked_for_with(spider):
     first = CODEC.encode_request(asked, spider)
     page = CODEC.decode(first.host, first.data.encode())
     assert page.extra
-    assert CODEC.encode_request(Request("http://e.test/1", callback=spider.parse_item), spider, page=page).plain
+    link = Request("http://e.test/1", callback=spider.parse_item)
+    assert CODEC.encode_request(link, spider, page=page).plain
     assert CODEC.encode_link("http://e.test/2", 1, page).plain
     assert "\n" not in CODEC.encode_link("http://e.test/2", 1, page).data
