@@ -59,6 +59,7 @@ class Config:
     dump_pending: bool
     seen_cache: int
     gc_threshold: int
+    cookies_max_domains: int
     queue_assignment: str
     forced_queue: str | None
     host_groups: Mapping[str, Any]  #: name -> hosts, unchecked
@@ -96,6 +97,7 @@ class Config:
             recovery_log=_boolean(settings, "FRONTIER_RECOVERY_LOG"),
             seen_cache=_integer(settings, "FRONTIER_SEEN_CACHE"),
             gc_threshold=_integer(settings, "GC_THRESHOLD"),
+            cookies_max_domains=_integer(settings, "COOKIES_MAX_DOMAINS", least=1),
             queue_assignment=str(settings.get("FRONTIER_QUEUE_ASSIGNMENT")),
             forced_queue=settings.get("FRONTIER_FORCED_QUEUE") or None,
             host_groups=_mapping(settings, "FRONTIER_HOST_GROUPS"),

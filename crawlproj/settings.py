@@ -87,6 +87,8 @@ FRONTIER_SEEN_CACHE = 200_000  # fingerprints a worker remembers, to spare Redis
 
 GC_THRESHOLD = 50_000  # objects between two collections; Python's 700 cost a sixth of a crawl. 0 leaves it
 
+COOKIES_MAX_DOMAINS = 5_000  # whose cookies a jar keeps, those used last: about 2 KB for each cookie
+
 # --- what is stored ---------------------------------------------------------------------------
 
 BODY_STORE = None  # unset: in the database

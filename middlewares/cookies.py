@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Self
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware as ScrapyCookiesMiddleware
 from scrapy.utils.httpobj import urlparse_cached
 from tldextract import TLDExtract
+
+from crawlproj.cookies import BoundedCookieJar
+from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from http.cookiejar import Cookie
 
     from scrapy import Request
+    from scrapy.crawler import Crawler
     from scrapy.http.cookies import CookieJar
 
 _SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)
@@ -29,10 +34,18 @@ class CookiesMiddleware(ScrapyCookiesMiddleware):
     """Keeps cookies as Scrapy does, by the list of public suffixes that comes with tldextract.
 
     Scrapy fetches a newer list at the first cookie that names a domain: from somebody else's server,
-    past the throttle, and with the event loop standing still meanwhile.
+    past the throttle, and with the event loop standing still meanwhile. Its jars keep what every host of
+    a crawl has set; ours, one for each value of the meta key `cookiejar`, that of the domains used last.
 
-    Settings: COOKIES_ENABLED, COOKIES_DEBUG.
+    Settings: COOKIES_ENABLED, COOKIES_DEBUG, COOKIES_MAX_DOMAINS.
     """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build it. Raises NotConfigured without COOKIES_ENABLED."""
+        self = super().from_crawler(crawler)
+        self.jars = defaultdict(partial(BoundedCookieJar, Worker.of(crawler).config.cookies_max_domains))
+        return self
 
     def _process_cookies(self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request) -> None:
         host = (urlparse_cached(request).hostname or "").lower()

@@ -119,6 +119,7 @@ if __name__ == "__main__":
         "MIN_INTERVAL_MS": 0,
         "HOST_MAX_IN_FLIGHT": 1,
         "MAX_CONCURRENT_COUNT": 32,
+        "COOKIES_MAX_DOMAINS": 100,
         "ROBOTS_CACHE_SECONDS": 86_400,
         "ROBOTS_RETRY_SECONDS": 60,
         "CRAWL_DELAY_MAX_SECONDS": 300,
