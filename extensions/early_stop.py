@@ -32,11 +32,6 @@ class EarlyStopExtension:
     def __init__(self, crawler: Crawler, worker: Worker) -> None:
         self._crawler = crawler
         self._worker = worker
-        self._limits = Limits(
-            seconds=worker.config.max_time_seconds,
-            targets=worker.config.max_target,
-            results=worker.config.max_result,
-        )
         self._began = 0.0  #: on the monotonic clock, when the run started
         self._look: asyncio.Task[None] | None = None
         self._reached = False
@@ -69,8 +64,13 @@ class EarlyStopExtension:
         figures = self._worker.frontier.figures
         if self._reached or figures.stop:
             return
+        limits = Limits(
+            seconds=self._worker.config.max_time_seconds,
+            targets=int(self._worker.frontier.knobs["max_target"]),  # as of now: it may be turned
+            results=self._worker.config.max_result,
+        )
         note = exceeded(
-            self._limits,
+            limits,
             seconds=time.monotonic() - self._began,
             targets=figures.started,
             results=figures.results,
