@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from crawlproj.items import Visit
 
 MET = 10_000  # hosts a worker remembers to have a way to
+SENDING = 5  # rounds of the event loop that a request takes from here to the wire; libcurl needs 3 or 4
 PLACE = "throttle_place"  #: meta: the place a request has among those in flight, while it has one
 
 
@@ -41,7 +43,8 @@ class ThrottleMiddleware:
         self._worker = Worker.of(crawler)
         self._config = self._worker.config
         self._closing = ClosingTime(lambda: is_closing(crawler))
-        self._places: dict[str, tuple[Grant, float]] = {}  # member -> grant, how late it went out
+        # member -> grant, how late it went out; None while it has not
+        self._places: dict[str, tuple[Grant, float | None]] = {}
         self._met: dict[str, None] = {}
         self._runtime: DomainRuntime | None = None
         self._turns: Turns | None = None
@@ -68,10 +71,8 @@ class ThrottleMiddleware:
         most = request.meta.get(MAX_WAIT)
         wait = turns.take(*asked) if most is None else turns.take_soon(*asked, most)
         grant = await self._closing.guard(wait)
-        late_ms = turns.lateness_ms(grant)
-        self._places[grant.member] = (grant, late_ms)
-        if domain in self._met:
-            turns.started(grant, late_ms)
+        self._places[grant.member] = (grant, None)
+        self._send(grant.member, SENDING)
         request.meta[PLACE] = grant.member
         if visit is not None:
             visit.started = time.monotonic()
@@ -98,7 +99,7 @@ class ThrottleMiddleware:
         if self._turns is None or self._runtime is None:
             return
         for grant, late_ms in self._places.values():
-            self._turns.give_back(grant, late_ms=late_ms)
+            self._turns.give_back(grant, late_ms=self._lateness_ms(grant, late_ms))
         self._places.clear()
         await self._runtime.flush()
         self._runtime.abandon()
@@ -111,8 +112,28 @@ class ThrottleMiddleware:
             if self._is_first(grant.domain):
                 # Until there is a way to a host (name, connection, TLS; in a new process the very code
                 # for it), nobody knows when a request reaches it: no later than its answer came.
-                late_ms = self._turns.lateness_ms(grant)
-            self._turns.give_back(grant, late_ms=late_ms)
+                late_ms = None
+            self._turns.give_back(grant, late_ms=self._lateness_ms(grant, late_ms))
+
+    def _send(self, member: str, rounds: int) -> None:
+        """Look, when the event loop has come to it, how late a request went out, and say so."""
+        place = self._places.get(member)
+        if place is None or self._turns is None or not place[0].interval_ms:
+            return
+        if rounds:
+            asyncio.get_running_loop().call_soon(self._send, member, rounds - 1)
+            return
+        grant = place[0]
+        late_ms = self._turns.lateness_ms(grant)
+        self._places[member] = (grant, late_ms)
+        if grant.domain in self._met:
+            self._turns.started(grant, late_ms)
+
+    def _lateness_ms(self, grant: Grant, late_ms: float | None) -> float:
+        """Return how late a request went out; of one that is not known to, no later than now."""
+        if late_ms is not None or self._turns is None:
+            return late_ms or 0.0
+        return self._turns.lateness_ms(grant)
 
     def _is_first(self, domain: str) -> bool:
         """Return whether this worker has not met the host lately, and note that it has now."""

@@ -185,6 +185,19 @@ async def test_the_first_request_to_a_host_counts_until_it_is_answered(bench: Be
     assert 0.195 <= second < 0.25
 
 
+@pytest.mark.parametrize("places", [1, 2])
+async def test_what_holds_a_request_up_on_its_way_to_the_wire_counts(bench: Bench, places: int) -> None:
+    """A callback that does not give way when its turn has come: the next keeps its distance from then."""
+    requests = [Request(f"http://e.test/{n}", meta={"lease": lease("e.test", 200, places)}) for n in range(2)]
+    await bench.start(requests[0])
+    asyncio.get_running_loop().call_soon(time.sleep, 0.1)
+    await asyncio.sleep(0.01)
+    sent = time.monotonic()
+    bench.middleware.process_response(requests[0], Response(requests[0].url))
+    await bench.start(requests[1])
+    assert 0.18 <= time.monotonic() - sent < 0.3
+
+
 async def test_nobody_starts_while_the_first_request_to_a_host_is_on_its_way(bench: Bench) -> None:
     """Also with places for two: not before its answer, or before it must have got there."""
     first = Request("http://new.test/1", meta={"lease": lease("new.test", 100)})
