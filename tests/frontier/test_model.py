@@ -46,7 +46,7 @@ LONG = 1_000_000_000  # longer than anything waits here
 
 NAMES = count()
 HOSTS = [f"h{n}.test" for n in range(4)]
-PATHS = [*map(str, range(7)), "a?b=1", "day/1", "a/2021/"]
+PATHS = [*map(str, range(24)), "a?b=1", "a?b=2", "day/1", "day/2", "a/2021/", "b/2021/"]
 WORKERS = ["x", "y"]
 BASE = config()
 
@@ -56,26 +56,26 @@ def often(value, *others):
     return st.sampled_from([value] * (2 * len(others)) + list(others))
 
 
-def some(**knobs):
+def some(most=3, **knobs):
     """A few of these, each with one of its values."""
     pairs = [st.tuples(st.just(name), values) for name, values in knobs.items()]
-    return st.lists(st.one_of(pairs), max_size=4).map(dict)
+    return st.lists(st.one_of(pairs), max_size=most).map(dict)
 
 
 def link_of(host, path, *rest):
     return Link(host, f"{host}/{path}", *rest)
 
 
-HOST = st.sampled_from(HOSTS)
+HOST = st.sampled_from([*HOSTS, *HOSTS[:1] * 3])  # one has most, so that there is much of it at once
 PRIORITY = often(0, 1, -1, 7)
 YES = often(False, True)  # rarely
-LINKS = st.lists(st.builds(link_of, HOST, st.sampled_from(PATHS), PRIORITY, YES, YES, YES), max_size=6).map(
-    tuple
-)
+LINKS = st.lists(
+    st.builds(link_of, HOST, st.sampled_from(PATHS), PRIORITY, YES, YES, YES), min_size=1, max_size=6
+).map(tuple)
 # All waits are such that with them every time is a whole number of milliseconds.
 PER_HOST = {
-    "interval_ms": st.sampled_from([0, 10, 1000]),
-    "in_flight": st.sampled_from([1, 1, 2, 3]),
+    "interval_ms": st.sampled_from([0, 0, 10, 1000]),
+    "in_flight": st.sampled_from([1, 2, 3]),
     "session_balance": st.sampled_from([3000, 0, 1, 2]),
     "error_penalty": st.sampled_from([0, 2]),
     "total_budget": often(-1, 0, 2, 4),
@@ -97,17 +97,22 @@ KNOBS = {
     "ready_backlog": st.sampled_from([50, 1, 2]),
     "hold_queues": often(1, 0),
     "total_bandwidth_kb": often(0, 125),
-    "max_target": often(0, 3, 12),
+    "max_target": often(0, 5, 20),
     "pause_at_start": often(0, 1),
     "pause_at_finish": often(0, 1),
 }
-BEGIN = st.builds(  # what the order of hosts depends on, and some more
-    lambda shape, more: {**shape, **more},
-    st.fixed_dictionaries({name: KNOBS[name] for name in ("ready_backlog", "in_flight", "interval_ms")}),
-    some(**KNOBS),
+SHAPE = (  # what most depends on
+    "ready_backlog", "in_flight", "interval_ms", "session_balance", "snooze_deactivate_ms", "max_kills",
+    "retry_delay_ms", "pause_at_finish", "max_target",
+)  # fmt: skip
+BEGIN = st.builds(
+    lambda shape, more: {**more, **shape},
+    st.fixed_dictionaries({name: KNOBS[name] for name in SHAPE}),
+    some(8, **KNOBS),
 )
 LEASE_MS = often(60_000, 10, 1000)
 PICK = st.integers(0, 11)  # which one of those that there are
+PICKS = st.lists(PICK, max_size=3)
 ENDING = {
     "outcome": often("succeeded", "failed", "retry", "disregarded", "unreadable"),
     "links": LINKS,
@@ -118,6 +123,13 @@ ENDING = {
     "jitter": st.sampled_from([0, 0.25, 0.5, 0.75]),
     "duration": st.sampled_from([None, 0, 100, 4000]),
     "size": st.sampled_from([0, 1280, 640_000]),
+}
+
+
+WORK = {
+    "worker": st.integers(0, 1),
+    "off": often(0, 4, 101),
+    "hows": st.lists(st.fixed_dictionaries(ENDING), min_size=1, max_size=3),
 }
 
 
@@ -344,9 +356,25 @@ class Both(RuleBasedStateMachine):
             self.model.leases[grant.token] = replace(lease, token=grant.token, group=first)
         self.forget_leases(before)
 
-    @rule(worker=st.integers(0, 1))
-    def next_for_long(self, worker):
+    def work(self, worker, off, hows):
+        """What workers do most: lease, and end some of it."""
         self.next(worker, 3, LONG)
+        for how, token in zip(hows, list(self.model.leases), strict=False):
+            self.end(worker, [Ending(token=token, **how)])
+
+    def work_later(self, worker, off, hows):
+        self.wait_for_the_next_event(off)
+        self.work(worker, off, hows)
+
+    # Each several times, so that they come as often as everything else together.
+    work_1 = rule(**WORK)(work)
+    work_later_1 = rule(**WORK)(work_later)
+    work_2 = rule(**WORK)(work)
+    work_later_2 = rule(**WORK)(work_later)
+    work_3 = rule(**WORK)(work)
+    work_later_3 = rule(**WORK)(work_later)
+    work_4 = rule(**WORK)(work)
+    work_later_4 = rule(**WORK)(work_later)
 
     @precondition(lambda self: self.model.leases)
     @rule(worker=st.integers(0, 1), pick=PICK, how=st.fixed_dictionaries(ENDING))
@@ -414,23 +442,43 @@ class Both(RuleBasedStateMachine):
             )
         )
 
-    @rule(worker=st.integers(0, 1), picks=st.lists(PICK, max_size=3, unique=True), lease_ms=LEASE_MS)
+    @rule(worker=st.integers(0, 1), picks=PICKS, lease_ms=LEASE_MS)
     def renew(self, worker, picks, lease_ms):
         tokens = self.pick(picks)
         found = self.run(self.frontiers[worker].renew(WORKERS[worker], tokens, lease_ms / 1000))
         self.agree(found, self.model.renew(WORKERS[worker], tokens, lease_ms))
 
-    @rule(worker=st.integers(0, 1), picks=st.lists(PICK, max_size=3, unique=True))
+    @rule(worker=st.integers(0, 1), picks=PICKS)
     def release(self, worker, picks):
-        before, tokens = list(self.model.leases), self.pick(picks)
+        self.give_back(worker, self.pick(picks))
+
+    def give_back(self, worker, tokens):
+        before = list(self.model.leases)
         found = self.run(self.frontiers[worker].release(WORKERS[worker], tokens))
         self.agree(found, self.model.release(WORKERS[worker], tokens))
         self.forget_leases(before)
 
+    @rule(
+        worker=st.integers(0, 1),
+        host=HOST,
+        paths=st.lists(st.sampled_from(PATHS), min_size=3, max_size=3, unique=True),
+        hows=st.lists(st.fixed_dictionaries(ENDING), max_size=2),
+    )
+    def work_side_by_side(self, worker, host, paths, hows):
+        """Several URLs of one host at once; the worker ends some and gives the others back."""
+        self.set_host(host, {"in_flight": 3, "interval_ms": 0})
+        self.schedule(worker, tuple(Link(host, f"{host}/{path}", forced=True) for path in paths), False)
+        self.next(worker, 4, LONG)
+        own = [each.token for each in self.model.leases.values() if each.worker == WORKERS[worker]]
+        for how, token in zip(hows, own, strict=False):
+            self.end(worker, [Ending(token=token, **how)])
+        self.give_back(worker, own)
+        self.compare_urls()
+
     def pick(self, picks):
         """Return tokens, some in force and some not, whose ever they are."""
-        tokens = [*sorted(self.model.leases), *self.over[-2:]]
-        return [tokens[pick] for pick in picks if pick < len(tokens)]
+        tokens = [*sorted(self.model.leases), *self.over[-1:]]
+        return list(dict.fromkeys(tokens[pick % len(tokens)] for pick in picks if tokens))
 
     @rule()
     def reclaim(self):
@@ -461,7 +509,7 @@ class Both(RuleBasedStateMachine):
         self.model.now += ms
         self.set_clock()
 
-    @rule(off=st.sampled_from([-1, 0, 0, 1]))
+    @rule(off=st.sampled_from([-1, 0, 0, 1, 4, 101]))
     def wait_for_the_next_event(self, off):
         now = self.model.now
         times = [time for time in self.model.times() if time > now]
@@ -475,13 +523,17 @@ class Both(RuleBasedStateMachine):
         self.run(self.frontier.set_host(host, **knobs))
         self.model.set_host(host, knobs)
 
-    @rule(host=HOST)
+    @rule(host=HOST, precedence=PER_HOST["precedence"])
+    def prefer(self, host, precedence):
+        self.set_host(host, {"precedence": precedence})
+
+    @rule(host=st.sampled_from(HOSTS))
     def block(self, host):
         blocked = not (host in self.model.hosts and self.model.hosts[host].blocked)
         self.run(self.frontier.set_host(host, blocked=blocked))
         self.model.set_host(host, {}, blocked=blocked)
 
-    @rule(host=HOST, ms=st.sampled_from([0, 5, 2000]))
+    @rule(host=st.sampled_from(HOSTS), ms=st.sampled_from([0, 5, 2000]))
     def set_crawl_delay(self, host, ms):
         self.run(self.frontier.set_crawl_delay(host, ms))
         self.model.set_host(host, {}, crawl_delay=ms)
@@ -499,7 +551,7 @@ class Both(RuleBasedStateMachine):
         found = [*await self.redis.smembers(part.prefix + "retired"), *await part.busy()]
         return [name.decode() for name in found]
 
-    @rule(host=HOST)
+    @rule(host=st.sampled_from(HOSTS))
     def delete_host(self, host):
         before = list(self.model.leases)
         self.agree(self.run(self.frontier.delete_host(host)), self.model.delete_host(host))
@@ -514,10 +566,10 @@ class Both(RuleBasedStateMachine):
         self.agree(self.run(operation), self.model.reprioritise(host, priority, is_chosen))
 
     @precondition(lambda self: self.model.dead)
-    @rule(picks=st.lists(PICK, max_size=3, unique=True))
+    @rule(picks=PICKS)
     def requeue(self, picks):
         ids = self.run(self._letters())
-        picks = [pick for pick in picks if pick < len(ids)]
+        picks = list(dict.fromkeys(pick % len(ids) for pick in picks))
         operation = self.frontier.requeue([ids[pick] for pick in picks])
         if self.model.closed and picks:
             self.refused(operation)
@@ -536,22 +588,29 @@ class Both(RuleBasedStateMachine):
         self.run(self.frontier.mark_seen(seen, results=results, started=started))
         self.model.mark_seen([each.url for each in links], results, started)
 
-    @rule()
-    def pause(self):
-        if self.model.paused:
-            self.run(self.frontier.resume())
-            self.model.resume()
-        else:
-            self.run(self.frontier.pause())
-            self.model.paused = True
+    @precondition(lambda self: not self.model.paused)
+    @rule(for_long=YES)
+    def pause(self, for_long):
+        self.run(self.frontier.pause())
+        self.model.paused = True
+        if not for_long:
+            self.next(0, 3, LONG)
+            if not self.model.may_seal():
+                self.seal(0)
+            self.resume()
 
-    @precondition(lambda self: len(self.over) > 12)
+    @rule()
+    def resume(self):
+        self.run(self.frontier.resume())
+        self.model.resume()
+
+    @precondition(lambda self: len(self.over) > 15)
     @rule(reason=st.sampled_from(["enough", "late"]))
     def stop(self, reason):
         self.run(self.frontier.stop(reason))
         self.model.stop(reason)
 
-    @precondition(lambda self: not self.model.may_seal() or len(self.over) > 12)
+    @precondition(lambda self: not self.model.may_seal() or len(self.over) > 15)
     @rule(worker=st.integers(0, 1))
     def seal(self, worker):
         self.agree(self.run(self.frontiers[worker].seal()), self.model.seal())
@@ -575,11 +634,10 @@ class Both(RuleBasedStateMachine):
             self.set_host(host, free)
             if self.model.hosts[host].blocked:
                 self.block(host)
-        self.set_crawl(
-            {"total_budget": -1, "max_target": 1000, "precedence_floor": 1024, "pause_at_finish": 0}
-        )
+        self.set_crawl({"total_budget": -1, "max_target": 1000, "precedence_floor": 1024})
         if self.model.paused:
-            self.pause()
+            self.resume()
+        more = [Link("last.test", "last.test/1"), Link("last.test", "last.test/2")]
         while not self.model.may_seal():
             self.next(0, 4, LONG)
             for _ in list(self.model.leases):
@@ -588,6 +646,9 @@ class Both(RuleBasedStateMachine):
             self.wait_for_the_next_event(0)
             if self.model.wire_free > self.model.now:
                 self.wait(60_000)
+            if self.model.paused:  # at its finish; something may come all the same
+                self.resume()
+                self.schedule(0, (more.pop(),) if more else (), False)
         self.seal(0)
         self.agree(self.model.closed, True)
         self.compare()
@@ -607,7 +668,7 @@ def _url(host, entry):
 
 
 PROFILE = settings(
-    max_examples=EXAMPLES or 40,
+    max_examples=EXAMPLES or 50,
     stateful_step_count=STEPS,
     derandomize=not EXAMPLES,
     database=None,
