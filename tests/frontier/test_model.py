@@ -462,16 +462,19 @@ class Both(RuleBasedStateMachine):
         worker=st.integers(0, 1),
         host=HOST,
         paths=st.lists(st.sampled_from(PATHS), min_size=3, max_size=3, unique=True),
-        hows=st.lists(st.fixed_dictionaries(ENDING), max_size=2),
+        hows=st.lists(st.fixed_dictionaries(ENDING), min_size=2, max_size=2),
+        outage=YES,
     )
-    def work_side_by_side(self, worker, host, paths, hows):
+    def work_side_by_side(self, worker, host, paths, hows, outage):
         """Several URLs of one host at once; the worker ends some and gives the others back."""
         self.set_host(host, {"in_flight": 3, "interval_ms": 0})
         self.schedule(worker, tuple(Link(host, f"{host}/{path}", forced=True) for path in paths), False)
         self.next(worker, 4, LONG)
-        own = [each.token for each in self.model.leases.values() if each.worker == WORKERS[worker]]
+        held = (WORKERS[worker], host)
+        own = [each.token for each in self.model.leases.values() if (each.worker, each.host) == held]
+        same = {"outcome": "retry", "incident": True, "asked": 0} if outage else {}
         for how, token in zip(hows, own, strict=False):
-            self.end(worker, [Ending(token=token, **how)])
+            self.end(worker, [Ending(token=token, **{**how, **same})])
         self.give_back(worker, own)
         self.compare_urls()
 
@@ -489,7 +492,7 @@ class Both(RuleBasedStateMachine):
     @rule(worker=st.integers(0, 1), knobs=some(**KNOBS))
     def join(self, worker, knobs):
         """Another worker comes, with knobs of its own on its command line."""
-        looked_at = self.run(self._looked_at())
+        looked_at = self.run(self._looked_at(knobs))
         joining = replace(BASE, knobs={**BASE.knobs, **knobs}, turned=frozenset(knobs))
         filters = self.run(self._fixed())
         self.run(self.frontiers[worker].create(replace(joining, **filters)))
@@ -540,15 +543,17 @@ class Both(RuleBasedStateMachine):
 
     @rule(knobs=some(**KNOBS))
     def set_crawl(self, knobs):
-        looked_at = self.run(self._looked_at())
+        looked_at = self.run(self._looked_at(knobs))
         self.run(self.frontier.set_crawl(**knobs))
         self.model.set_crawl(knobs, looked_at)
         self.agree(self.run(self.frontiers[1].crawl_knobs()), self.model.knobs)
 
-    async def _looked_at(self):
+    async def _looked_at(self, knobs):
         """Return the hosts whose place new knobs may change, in the order in which the server has them."""
         part = self.frontier.parts[0]
         found = [*await self.redis.smembers(part.prefix + "retired"), *await part.busy()]
+        if not knobs.get("hold_queues", self.model.knobs["hold_queues"]):
+            found += await self.redis.zrange(part.prefix + "inactive", 0, -1)
         return [name.decode() for name in found]
 
     @rule(host=st.sampled_from(HOSTS))
@@ -566,7 +571,7 @@ class Both(RuleBasedStateMachine):
         self.agree(self.run(operation), self.model.reprioritise(host, priority, is_chosen))
 
     @precondition(lambda self: self.model.dead)
-    @rule(picks=PICKS)
+    @rule(picks=st.lists(PICK, min_size=1, max_size=3))
     def requeue(self, picks):
         ids = self.run(self._letters())
         picks = list(dict.fromkeys(pick % len(ids) for pick in picks))
@@ -668,7 +673,7 @@ def _url(host, entry):
 
 
 PROFILE = settings(
-    max_examples=EXAMPLES or 50,
+    max_examples=EXAMPLES or 40,
     stateful_step_count=STEPS,
     derandomize=not EXAMPLES,
     database=None,
