@@ -63,9 +63,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a test in virtual time."""
+    """Run a test in virtual time, of which five minutes are more than any needs."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(300):
+            await main
+
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(main)
+        runner.run(bounded())
 
 
 class VirtualScripts:
