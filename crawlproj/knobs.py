@@ -7,7 +7,6 @@ those that its command line names, so that nobody undoes by a restart what an op
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = float  #: whole unless its knob says otherwise; a switch is 0 or 1, a choice counts from 1
 
+MOST = 2**53  #: what a number in Lua keeps apart; nobody asks for as much
 COST_POLICIES = ("zero", "unit", "wag", "anti-calendar")  # numbered from 1, as lua/finish.lua has them
 
 
@@ -29,7 +29,7 @@ class Knob:
     setting: str
     help: str
     least: float = 0
-    most: float = 2**53
+    most: float = MOST
     whole: bool = True
     choices: tuple[str, ...] = ()  #: its values in words
     per_host: bool = True  #: whether one host may have its own
@@ -51,7 +51,9 @@ class Knob:
         if self.choices:
             return "one of " + ", ".join(self.choices)
         kind = "a whole number" if self.whole else "a number"
-        return kind if self.least == -math.inf else f"{kind}, at least {self.least:g}"
+        if self.most == MOST:
+            return f"{kind}, at least {self.least:g}"
+        return f"{kind} from {self.least:g} to {self.most:g}"
 
     def parse(self, text: object) -> Value:
         """Return the value that a text or a setting stands for. Raises ValueError."""

@@ -91,7 +91,7 @@ class Operations(Parts):
         part = self._part(host)
         levels: list[Any] = await self._redis.zrange(f"{part.prefix}p:{host}", 0, -1)
         moved = 0
-        for old in (0, *map(int, levels)):
+        for old in sorted({0, *map(int, levels)}, reverse=True):  # as they would have come out
             if old == priority:
                 continue
             key = f"{part.prefix}q:{host}" if old == 0 else f"{part.prefix}l:{old}:{host}"

@@ -65,4 +65,7 @@ class Parts:
         """Let hosts that knobs had put aside, or have now, go where they belong."""
         for part in self.parts:
             retired: Any = await self._redis.smembers(part.prefix + "retired")
-            await part.place([*retired, *await part.busy()])
+            names = [*retired, *await part.busy()]
+            if not self.knobs["hold_queues"]:  # none of them waits inactive
+                names += await self._redis.zrange(part.prefix + "inactive", 0, -1)
+            await part.place(names)

@@ -187,7 +187,7 @@ def test_terminal(environment, site, slow_pages):
     arguments = ["site", "-a", f"seeds={slow_pages}", *QUICK, "-s", "MAX_TARGET=8"]
     shown = on_terminal(environment | {"NO_COLOR": "1"}, "crawl", *arguments)
     assert "\r\x1b[2Ka   " in shown
-    assert "queued │" in shown
+    assert " queued" in shown
     assert "crawl a, run 1: sealed" in shown
     assert "scrapy status a" in shown
     assert "INFO" not in shown

@@ -35,9 +35,7 @@ def test_hosts_of_one_server_share_a_clock(site: Site, crawl: Crawl, scrapy: Pro
 
     assert result.returncode == 0, result.stderr
     assert {row["url"] for row in result.pages} == {f"{url}/{path}" for url in hosts for path in ("", "a")}
-    farm = queues(scrapy, "site")["farm"]
     assert list(queues(scrapy, "site")) == ["farm"]
-    assert farm["min_interval_ms"] == 400
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import pytest
 from aiohttp import web
 
 from crawlproj.connections import connect_database, open_redis_sync

@@ -139,10 +139,13 @@ local function session_is_over(h)
   return h.ss < 0 or (balance > 0 and h.sp - h.ss > balance)
 end
 
+-- What is written in the end: hosts that leave and enter a structure, and fields.
+local leaving, entering, fields, exhausted, forgotten, moved
+
 local ready  -- how many hosts are ready, once somebody has asked
 
 local function ready_has_room()
-  ready = ready or redis.call('ZCARD', P .. 'ready')
+  ready = ready or redis.call('ZCARD', P .. 'ready') - #leaving.r + #entering.r / 2
   return ready < ctl.ready_backlog
 end
 
@@ -181,8 +184,6 @@ end
 
 local NAMES = { r = 'ready', i = 'inactive', s = 'snoozed', t = 'retired', x = 'exhausted' }
 
--- What is written in the end: hosts that leave and enter a structure, and fields.
-local leaving, entering, fields, exhausted, forgotten, moved
 
 local function nothing_to_write()
   leaving = { r = {}, i = {}, s = {}, t = {}, x = {} }

@@ -123,6 +123,7 @@ if #inproc > 0 then
   end
 end
 
+place_all()  -- they may be due before anything else
 local wait = -1
 local function due_in(at)
   local ms = math.max(0, at - now)
