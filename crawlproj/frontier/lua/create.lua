@@ -24,6 +24,9 @@ if ctl then
   for name, value in pairs(cjson.decode(ARGV[3])) do
     if ctl[name] ~= value and not (name == 'max_target' and value == 0) then
       ctl[name], changed = value, true
+      if name == 'precedence' then
+        ctl.precedences = 1  -- hosts have different ones from now on
+      end
     end
   end
 else

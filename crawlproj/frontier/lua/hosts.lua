@@ -141,6 +141,7 @@ end
 
 -- What is written in the end: hosts that leave and enter a structure, and fields.
 local leaving, entering, fields, exhausted, forgotten, moved
+local write
 
 local ready  -- how many hosts are ready, once somebody has asked
 
@@ -154,6 +155,7 @@ local function better_waits(h)
   if not ctl.precedences then
     return false  -- nobody has set any
   end
+  write()  -- what has left is not to be waited for
   local first = redis.call('ZRANGE', P .. 'inactive', 0, 0, 'WITHSCORES')[2]
   return first and math.floor(tonumber(first) / 4398046511104) < knob(h, 'precedence')
 end
@@ -195,7 +197,7 @@ nothing_to_write()
 
 local LEAVE = { r = 'ZREM', i = 'ZREM', s = 'ZREM', t = 'SREM', x = 'HDEL' }
 
-local function write()
+write = function()
   if not moved then
     return
   end

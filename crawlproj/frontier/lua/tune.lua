@@ -3,6 +3,9 @@
 -- returns all of them, and what is fixed, as JSON
 for name, value in pairs(cjson.decode(ARGV[1])) do
   ctl[name] = value
+  if name == 'precedence' then
+    ctl.precedences = 1  -- hosts have different ones from now on
+  end
   counted = true
 end
 if counted then
