@@ -140,10 +140,10 @@ class Frontier(Operations, Upkeep):
     ) -> tuple[bool, int]:
         """End a lease; its outlinks enter in the same step.
 
-        Returns whether the lease was still ours, and how many outlinks were new. A stale token changes nothing,
-        but for links that went to other partitions ahead of it. Outlinks beyond one script's share go ahead,
-        too: a crash in between means that the page is fetched again and finds them seen. *duration_ms* is
-        how long the fetch took, *size* the bytes that came.
+        Returns whether the lease was still ours, and how many outlinks were new. A stale token changes
+        nothing, but for links that went to other partitions ahead of it. Outlinks beyond one script's
+        share go ahead, too: a crash in between means that the page is fetched again and finds them seen.
+        *duration_ms* is how long the fetch took, *size* the bytes that came.
         """
         return await self._finish(
             Report(
