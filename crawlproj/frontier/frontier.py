@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _STRANDED = -2  # what `next` says instead of a time
 _TO_PAUSE = 2  # what `seal` says of a part that is to pause at its finish
-BLOOM_BLOCK = 2**20  # bits, as lua/queues.lua has it
+BLOOM_BLOCK = 1_048_000  # bits, as lua/queues.lua has it
 
 
 class Frontier(Operations, Upkeep):
@@ -283,5 +283,6 @@ def _filter(config: Config) -> dict[str, float | str]:
     if config.seen_filter == "bloom":
         bits = math.ceil(-math.log2(config.bloom_error))
         blocks = math.ceil(config.bloom_capacity * bits / math.log(2) / BLOOM_BLOCK)
+        found |= {"bloom_capacity": config.bloom_capacity, "bloom_error": config.bloom_error}
         found |= {"bloom_blocks": blocks, "bloom_bits": bits}
     return found

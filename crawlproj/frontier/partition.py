@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -40,12 +41,13 @@ FIXED = {
     "shards": "FRONTIER_SEEN_SHARDS",
     "partitions": "FRONTIER_PARTITIONS",
     "seen_filter": "FRONTIER_SEEN_FILTER",
-    "bloom_blocks": "FRONTIER_BLOOM_CAPACITY",
-    "bloom_bits": "FRONTIER_BLOOM_ERROR",
+    "bloom_capacity": "FRONTIER_BLOOM_CAPACITY",
+    "bloom_error": "FRONTIER_BLOOM_ERROR",
     "assignment": "FRONTIER_QUEUE_ASSIGNMENT",
     "canonical": "FRONTIER_CANONICAL_RULES",
     "groups": "FRONTIER_HOST_GROUPS",
 }
+_FILTER = ("seen_filter", "bloom_capacity", "bloom_error")  # of these, in this order
 
 
 class Share(NamedTuple):
@@ -105,6 +107,10 @@ class Partition:
             name, value = (part.decode() for part in other)
             if name == "format":
                 raise Refused(_OTHER_FORMAT)
+            if name.startswith("bloom_"):  # the filters differ: say it by what people set
+                there = await self.tune({})
+                name = next(each for each in _FILTER if there.get(each) != fixed[each])
+                value = there[name] if name == "seen_filter" else f"{there.get(name, math.nan):g}"
             shown = value if value != "nil" else "unset"
             raise BadSetting(FIXED.get(name, name), fixed[name], f"{shown}, as this crawl has it")
 

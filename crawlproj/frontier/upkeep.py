@@ -55,7 +55,7 @@ class Upkeep(Parts):
             "results": await self._members(part, "r:"),
         }
         actual["dead"] = await self._redis.xlen(part.prefix + "dead")
-        if not await self._redis.exists(part.prefix + "b:0"):  # a Bloom filter does not count
+        if (await part.tune({}))["seen_filter"] == "exact":  # a Bloom filter does not count
             actual["seen"] = await self._members(part, "s:")
         if len(tokens) != leased:
             faults.append(f"there are {len(tokens)} leases, and hosts have {leased} in flight")

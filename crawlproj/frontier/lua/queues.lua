@@ -94,9 +94,10 @@ local function shard(fp)
   return math.floor(fp / SHARD)
 end
 
--- Bits of a Bloom filter in blocks of 128 KB, each position from two halves of the fingerprint: in smaller
--- blocks two fingerprints would too often have all their positions in common.
-local BLOCK = 1048576
+-- Bits of a Bloom filter in blocks that just fit into 128 KB, each position from two halves of the fingerprint: in
+-- smaller blocks two fingerprints would too often have all their positions in common. A bit behind them, written
+-- each time, gives a block its whole length at once; one that grew would take twice the memory.
+local BLOCK = 1048000
 
 local function mark_in_bloom(fp)
   local low, high = tonumber(fp:sub(-9)), math.abs(tonumber(fp:sub(1, -10)) or 0)
@@ -106,8 +107,10 @@ local function mark_in_bloom(fp)
     call[#call + 1], call[#call + 2], call[#call + 3], call[#call + 4] = 'SET', 'u1', position, 1
     position = (position + step + i) % BLOCK
   end
-  for _, before in ipairs(redis.call(unpack(call))) do
-    if before == 0 then
+  call[#call + 1], call[#call + 2], call[#call + 3], call[#call + 4] = 'SET', 'u1', BLOCK, 0
+  local before = redis.call(unpack(call))
+  for i = 1, ctl.bloom_bits do
+    if before[i] == 0 then
       return 1
     end
   end
