@@ -23,6 +23,7 @@ from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
 from crawlproj.crawls import rows
 from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused, WrongUsage
+from crawlproj.frontier.codec import Codec
 from crawlproj.output import is_terminal
 from crawlproj.progress import Ending, LiveLine, figures_of
 from crawlproj.wiring import require_companions
@@ -59,6 +60,7 @@ def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[
     _check_scrapy_settings(merged)
     require_companions(merged)
     config = Config.from_settings(merged)
+    Codec.from_config(config).close()  # says what is wrong with its policies before anything starts
     if config.crawl_join and config.crawl_name is None:
         raise WrongUsage("CRAWL_JOIN needs a CRAWL_NAME: there is nothing to join without one")
     check_arguments: Callable[[dict[str, str]], None] | None = getattr(spidercls, "check_arguments", None)
