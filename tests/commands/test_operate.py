@@ -114,6 +114,16 @@ async def test_host_is_deleted(run, frontier):
         (["a.test", "--block", "--unblock"], 2, "contradict each other"),
         (["a.test", "--delete", "--interval", "1"], 2, "--delete forgets the host with all its knobs"),
         (["http://a.test/"], 2, "'http://a.test/' is no host"),
+        (["a\nb", "--block"], 2, r"'a\nb' is no host"),
+        (["a\x1b[31mb", "--interval", "5"], 2, "is no host"),
+        (["", "--block"], 2, "'' is no host"),
+        (
+            ["a.test", "--precedence", "1024"],
+            2,
+            "precedence must be a whole number from 0 to 1023, not '1024'",
+        ),
+        (["a.test", "--precedence", "-1"], 2, "precedence must be a whole number from 0 to 1023, not '-1'"),
+        (["a.test", "--set", "cost_policy=dear"], 2, "cost_policy must be one of zero, unit, wag"),
     ],
 )
 async def test_host_refuses(run, frontier, words, code, sentence):
@@ -121,6 +131,7 @@ async def test_host_refuses(run, frontier, words, code, sentence):
     done = await run("host", "a", *words, code=code)
     assert sentence in done.err
     assert len(done.err.splitlines()) == 1
+    assert done.err.rstrip("\n").isprintable()
     assert await frontier.host_knobs("a.test") == {}
 
 
@@ -153,6 +164,9 @@ async def test_tune_turns_live(run, frontier):
         ("interval_ms=-1", "interval_ms must be a whole number, at least 0, not '-1'"),
         ("hold_queues=perhaps", "hold_queues must be one of off, on, not 'perhaps'"),
         ("interval_ms", "a knob is turned with KNOB=VALUE, not 'interval_ms'"),
+        ("total_budget=-2", "total_budget must be a whole number, at least -1, not '-2'"),
+        ("precedence=1024", "precedence must be a whole number from 0 to 1023, not '1024'"),
+        ("cost_policy=dear", "cost_policy must be one of zero, unit, wag, anti-calendar, not 'dear'"),
     ],
 )
 async def test_tune_refuses(run, frontier, word, sentence):
