@@ -87,7 +87,7 @@ def test_watch_ends_with_the_crawl(scrapy, add_crawl, database):
     """--watch prints again and again, and stops by itself when the run is sealed."""
     crawl = add_crawl("a")
     seal = "UPDATE crawl SET status = 'sealed', retry_at = NULL, finished_at = now() WHERE id = %s"
-    timer = threading.Timer(2.5, database.execute, (seal, [crawl]))
+    timer = threading.Timer(8, database.execute, (seal, [crawl]))
     timer.start()
     done = scrapy("status", "a", "--watch", "--json")
     timer.join()
