@@ -17,9 +17,9 @@ from scrapy.utils.defer import deferred_from_coro
 from crawlproj.crawls.notes import TARGETS
 from crawlproj.exceptions import BadUrl, MissingComponent, Refused, UndecodableEntry, UnserialisableRequest
 from crawlproj.frontier.canonical import normalise
-from crawlproj.frontier.codec import to_request
 from crawlproj.frontier.feed import Feed
 from crawlproj.frontier.records import Outcome
+from crawlproj.frontier.requests import to_request
 from crawlproj.items import Lease, Visit
 from crawlproj.pages.known import known_validators
 from crawlproj.redaction import without_login
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from crawlproj.frontier.codec import Entry, Stored
+    from crawlproj.frontier.entries import Entry, Stored
     from crawlproj.frontier.records import Grant
 
 logger = logging.getLogger(__name__)
@@ -211,7 +211,10 @@ class FrontierScheduler(BaseScheduler):
         try:
             while self._pending:
                 batch = await self._worker.codec.assign(self._pending[:500])
+                epoch = self._worker.seen.epoch
                 added = await self._worker.frontier.schedule(batch)
+                if epoch != self._worker.seen.epoch:
+                    continue  # a new connection: whether the server still has what went before, nobody knows
                 del self._pending[: len(batch)]
                 for entry in batch:
                     self._worker.seen.add(entry.fingerprint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from itemadapter import ItemAdapter
@@ -15,12 +16,13 @@ from crawlproj.items import PageObject, ScheduleStatus
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
-    from crawlproj.frontier.codec import Codec, Entry
+    from crawlproj.frontier.codec import Codec
+    from crawlproj.frontier.entries import Entry
     from crawlproj.items import Visit
 
 _OUTCOMES = {
@@ -57,10 +59,9 @@ class ReportPipeline:
         worker = self._worker
         assert page.schedule_status is not None
         visit = worker.visits.get(page.lease.token)
-        since = visit.known_since if visit is not None else None
-        since = worker.seen.epoch if since is None else since
-        if since != worker.seen.epoch:
-            since = await self._send_known(visit)
+        if visit is not None and visit.known_since not in {None, worker.seen.epoch}:
+            await self._send(self._known(visit))
+        epoch = worker.seen.epoch
         in_time, added = await worker.frontier.finish(
             page.lease.token,
             _OUTCOMES[page.schedule_status],
@@ -72,36 +73,35 @@ class ReportPipeline:
             duration_ms=page.duration_ms,
             size=len(page.body),
         )
-        if since != worker.seen.epoch:
-            await self._send_known(visit)
-        if in_time:
+        if in_time and epoch != worker.seen.epoch:
+            # A new connection: whether the server still has what went before, nobody knows.
+            await self._send([*page.outlinks, *(self._known(visit) if visit is not None else ())])
+        elif in_time:
             for entry in page.outlinks:
                 worker.seen.add(entry.url if entry.plain else entry.fingerprint)
             self._stats.inc_value("page/outlinks", added)
-        else:
+        if not in_time:
             self._stats.inc_value("frontier/late")
         self._count(page)
         for listener in worker.after_finish:
             listener()
 
-    async def _send_known(self, visit: Visit | None) -> int:
-        """Send links that were left out as known: the server has been away, and may have forgotten them.
-
-        Returns the epoch of the cache as they went.
-        """
+    async def _send(self, links: Sequence[Entry]) -> None:
+        """Send links that the frontier may have forgotten; those that it has not are dropped as seen."""
         worker = self._worker
-        epoch = worker.seen.epoch
-        if visit is not None and visit.known_links:
-            known = [self._encode_known(link, visit) for link in visit.known_links]
-            with suppress(Refused):
-                await worker.frontier.schedule(await worker.codec.assign(known))
-        return epoch
+        with suppress(Refused):
+            await worker.frontier.schedule(await worker.codec.assign(links))
 
-    def _encode_known(self, link: Entry | str, visit: Visit) -> Entry:
-        url, extra = (link, "") if isinstance(link, str) else (link.url, link.data.partition("\n")[2])
-        return self._worker.codec.encode_stored(
-            url, extra or None, visit.entry.depth + 1, visit.entry, embed_hops=visit.lease.embed_hops
-        )
+    def _known(self, visit: Visit) -> list[Entry]:
+        """Return the links that were left out of the page's report as known."""
+        page, hops = visit.entry, visit.lease.embed_hops
+        encode = partial(self._worker.codec.encode_stored, depth=page.depth + 1, page=page, embed_hops=hops)
+        return [
+            encode(link, None)
+            if isinstance(link, str)
+            else encode(link.url, link.data.partition("\n")[2] or None)
+            for link in visit.known_links
+        ]
 
     def _count(self, page: PageObject) -> None:
         for status in (page.fetch_status, page.schedule_status):
