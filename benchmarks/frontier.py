@@ -35,7 +35,7 @@ from crawlproj.scripts import Scripts
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
 
 SIZES = (100_000, 200_000, 1_000_000, 2_000_000)
 QUICK = 200_000

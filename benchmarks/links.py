@@ -9,7 +9,7 @@ from crawlproj.frontier.codec import Codec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
 
 WORDS = ("archive", "news", "products", "blog", "docs", "category", "people", "2024", "forum", "wiki")
 OWN_HOST = 4  # of 5 links on a page, as many lead to its own host

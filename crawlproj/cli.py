@@ -277,6 +277,14 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+def add_limit(parser: argparse.ArgumentParser, for_a_screen: int) -> None:
+    """Add --limit, which `limit` reads."""
+    default = f"{for_a_screen} on a terminal, else all; 0 is all"
+    parser.add_argument(
+        "--limit", metavar="N", type=whole_number, help=f"at most N rows (default: {default})"
+    )
+
+
 def limit(given: int | None, default: int | None) -> int | None:
     """Return how many rows are wanted; 0 means all, as None does."""
     return (default if given is None else given) or None

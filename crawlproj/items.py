@@ -127,7 +127,7 @@ class PageObject:
     retry_after_ms: int | None = None
     host_incident: bool = False
     final: bool = True  #: False: another attempt follows
-    outlinks: tuple[Any, ...] = ()  #: `crawlproj.frontier.codec.Entry`, to enter with the finish
+    outlinks: tuple[Any, ...] = ()  #: `crawlproj.frontier.entries.Entry`, to enter with the finish
     #: links that are in the frontier already: URLs, or entries; kept with the page all the same
     known_links: tuple[Any, ...] = ()
     items: tuple[Any, ...] = ()  #: what the spider yielded besides, committed with the page
@@ -146,7 +146,7 @@ class Visit:
     """What one worker knows of one leased request while it is under way."""
 
     lease: Lease
-    entry: Any  #: the `crawlproj.frontier.codec.Stored` it was leased as
+    entry: Any  #: the `crawlproj.frontier.entries.Stored` it was leased as
     held_until: float = math.inf  #: monotonic; until then nobody else can have the lease
     errback: Callable[..., Any] | None = None  #: the spider's own
     redirects: int = 0  #: of the chain so far

@@ -25,7 +25,7 @@ from psycopg.rows import dict_row
 from crawlproj.clean import as_jsonb
 from crawlproj.exceptions import BadUrl, Refused, UndecodableEntry
 from crawlproj.frontier.canonical import fingerprint, normalise
-from crawlproj.frontier.codec import Stored
+from crawlproj.frontier.entries import Stored
 from crawlproj.frontier.partition import CHUNK
 from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.pages.rows import links
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from crawlproj.config import Config
     from crawlproj.crawls.rows import CrawlRow
-    from crawlproj.frontier.codec import Codec, Entry
+    from crawlproj.frontier.codec import Codec
+    from crawlproj.frontier.entries import Entry
     from crawlproj.frontier.frontier import Frontier
     from crawlproj.pages.rows import Link
 

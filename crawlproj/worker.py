@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from crawlproj.crawls.lifecycle import Crawl
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
     from crawlproj.items import Visit
 
 logger = logging.getLogger(__name__)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware as ScrapyCookiesMiddleware
 from scrapy.utils.httpobj import urlparse_cached
-from tldextract import TLDExtract
 
 from crawlproj.cookies import BoundedCookieJar
+from crawlproj.domains import is_public
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http.cookies import CookieJar
-
-_SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)
-
-
-@lru_cache(maxsize=1024)
-def is_public(domain: str) -> bool:
-    """Say whether *domain* is one under which anybody may register: no cookie is for all of it."""
-    return not _SUFFIXES(domain).domain
 
 
 class CookiesMiddleware(ScrapyCookiesMiddleware):
@@ -51,7 +43,7 @@ class CookiesMiddleware(ScrapyCookiesMiddleware):
         host = (urlparse_cached(request).hostname or "").lower()
         for cookie in cookies:
             domain = cookie.domain.removeprefix(".")
-            if domain and is_public(domain):
+            if domain and is_public(domain):  # no cookie is for all of it
                 if domain != host:
                     continue
                 cookie.domain = host  # for this host alone

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -20,11 +19,11 @@ from scrapy.utils.log import failure_to_exc_info, logformatter_adapter
 from scrapy.utils.spider import iterate_spider_output
 from twisted.python.failure import Failure
 
-from crawlproj.exceptions import BadUrl, Disregarded, NotModified, RetryLater, UndecodableEntry, WorkerCloses
+from crawlproj.exceptions import BadUrl, NotModified, UndecodableEntry, WorkerCloses
 from crawlproj.frontier.canonical import normalise
 from crawlproj.items import Links, PageObject
-from crawlproj.pages.failure import explain
 from crawlproj.pages.known import known_links
+from crawlproj.pages.outcome import answered, redirected, unanswered
 from crawlproj.redaction import without_login
 from crawlproj.worker import Worker
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
     from crawlproj.items import Visit
     from crawlproj.scheduler import FrontierScheduler
 
@@ -110,14 +109,14 @@ class PageMiddleware:
             self._callback_failed(visit, exc)
             raise
         finally:
-            await self._settle(visit, self._answered(visit, response))
+            await self._settle(visit, answered(visit, response))
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         """End the page of a callback that raised before it yielded anything."""
         visit = self._visit(response)
         if visit is not None and not visit.done:
             self._callback_failed(visit, exception)
-            self._worker.spawn(self._settle(visit, self._answered(visit, response)))
+            self._worker.spawn(self._settle(visit, answered(visit, response)))
 
     def item_scraped(self, item: Any, response: Response | Failure | None, spider: Spider) -> None:
         """Keep an item that has passed the pipelines, to be committed with its page."""
@@ -147,7 +146,7 @@ class PageMiddleware:
         """End *visit*, whose target goes its own way as *entry*."""
         if entry is not None:
             visit.outlinks.append(entry)
-        page = self._page(visit, redirect_to=url)
+        page = redirected(visit, url)
         self._worker.spawn(self._settle(visit, page, counted=True))
 
     # --- inside ---------------------------------------------------------------------------------
@@ -164,7 +163,7 @@ class PageMiddleware:
         if isinstance(error, WorkerCloses):
             await self._give_back(visit)
             return
-        page = self._unanswered(visit, error)
+        page = unanswered(visit, error)
         try:
             if isinstance(error, NotModified):
                 await self._add_stored_links(visit)
@@ -322,65 +321,6 @@ class PageMiddleware:
             visit.detail = without_login(f"{type(error).__name__}: {error}")[:500]
             self._crawler.stats.inc_value("page/callback_errors")
 
-    def _answered(self, visit: Visit, response: Response) -> PageObject:
-        content_type = response.headers.get("Content-Type")
-        return self._page(
-            visit,
-            http_status=response.status,
-            headers=_headers(response),
-            body=response.body,
-            content_type=content_type.decode("latin-1") if content_type else None,
-            text=visit.text,
-        )
-
-    def _unanswered(self, visit: Visit, error: BaseException) -> PageObject:
-        if isinstance(error, Disregarded):
-            return self._page(visit, disregarded=error.reason)
-        if isinstance(error, NotModified):
-            return self._page(visit, http_status=304, headers=_headers(error.response))
-        if isinstance(error, RetryLater):
-            return self._page(
-                visit,
-                http_status=visit.http_status,
-                failure=error.reason,
-                detail=without_login(str(error))[:500],
-                retry_after_ms=error.retry_after_ms,
-                host_incident=error.host_incident,
-                final=False,
-            )
-        if isinstance(error, IgnoreRequest) and visit.http_status is None:
-            offsite = "offsite" in str(error)
-            detail = without_login(str(error))[:500]
-            return self._page(visit, disregarded="offsite" if offsite else "filtered", detail=detail)
-        why = explain(error, visit.http_status)
-        return self._page(
-            visit,
-            http_status=visit.http_status,
-            failure=why.reason,
-            detail=why.detail,
-            host_incident=why.host_incident,
-        )
-
-    def _page(self, visit: Visit, **found: Any) -> PageObject:
-        entry = visit.entry
-        ended = visit.ended or time.monotonic()
-        found.setdefault("http_status", None)
-        found.setdefault("detail", visit.detail)
-        return PageObject(
-            url=entry.url,
-            canonical_url=entry.canonical,
-            key=entry.key,
-            lease=visit.lease,
-            depth=entry.depth,
-            source_tag=entry.tag,
-            extra=entry.extra,
-            fetched_at=datetime.now(UTC),
-            duration_ms=round((ended - visit.started) * 1000) if visit.started else None,
-            sent_validators=visit.sent_validators,
-            has_content=visit.has_content,
-            **found,
-        )
-
     async def _settle(self, visit: Visit, page: PageObject, *, counted: bool = False) -> None:
         """Send the page through the pipelines, once per lease and after all its items."""
         if visit.done:
@@ -426,11 +366,3 @@ class PageMiddleware:
     def _visit(self, source: Response | Failure | None) -> Visit | None:
         request = getattr(source, "request", None)
         return None if request is None else self._worker.visit_of(request)
-
-
-def _headers(response: Response) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (name.decode("latin-1"), value.decode("latin-1"))
-        for name, values in response.headers.items()
-        for value in values
-    )

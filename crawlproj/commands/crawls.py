@@ -29,12 +29,7 @@ class Command(cli.Command):
         """Add the filters."""
         super().add_options(parser)
         parser.add_argument("--status", metavar="S[,S]", help=f"only these: {', '.join(STATUSES)}")
-        parser.add_argument(
-            "--limit",
-            metavar="N",
-            type=cli.whole_number,
-            help=f"at most N rows (default: {FOR_A_SCREEN} on a terminal, else all; 0 is all)",
-        )
+        cli.add_limit(parser, FOR_A_SCREEN)
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
         """Print the list."""

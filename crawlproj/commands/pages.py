@@ -70,12 +70,7 @@ class Command(cli.Command):
             "--status", metavar="S", help=f"only this fetch_status or schedule_status: {', '.join(_STATUSES)}"
         )
         parser.add_argument("--host", metavar="H", help="only pages of this host")
-        parser.add_argument(
-            "--limit",
-            metavar="N",
-            type=cli.whole_number,
-            help=f"at most N rows (default: {FOR_A_SCREEN} on a terminal, else all; 0 is all)",
-        )
+        cli.add_limit(parser, FOR_A_SCREEN)
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
         """Print the rows as the database hands them out."""

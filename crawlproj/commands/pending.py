@@ -53,12 +53,7 @@ class Command(cli.Command):
         """Add the filters."""
         super().add_options(parser)
         parser.add_argument("--host", metavar="H", help="only of this host")
-        parser.add_argument(
-            "--limit",
-            metavar="N",
-            type=cli.whole_number,
-            help=f"at most N rows (default: {FOR_A_SCREEN} on a terminal, else all; 0 is all)",
-        )
+        cli.add_limit(parser, FOR_A_SCREEN)
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
         """Print the rows as the frontier hands them out."""

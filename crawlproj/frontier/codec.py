@@ -9,34 +9,30 @@ A plain link so costs its path and two bytes; where the queue is not called as t
 kept. A URL that comes with `user:password@` is kept without; the login goes out as a header, with this
 request and with those that are found on its page and go to the same scheme, host and port.
 
-No pickle: whoever can write to Redis must not be
-able to run code here, so of classes only those of requests and items are taken, and of these only
-what is loaded anyway.
+No pickle: whoever can write to Redis must not be able to run code here, so of classes only those of requests
+and items are taken, and of these only what is loaded anyway.
 """
 
 from __future__ import annotations
 
 import json
-from base64 import b64decode
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
-from urllib.parse import unquote
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request
-from w3lib.http import basic_auth_header
 
 from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
 from crawlproj.frontier.addresses import Addresses
 from crawlproj.frontier.assignment import MAX_NAME, Assignment, is_address, is_name, name_only
 from crawlproj.frontier.canonical import (
-    authority,
     fingerprint,
     host_key,
     normalise,
     page_key,
     split_login,
 )
-from crawlproj.frontier.data import as_data, class_path, from_data, loaded_class
+from crawlproj.frontier.entries import Entry, Stored, Unplaced
+from crawlproj.frontier.requests import FETCH_META, extra_of
 from crawlproj.frontier.rules import DEFAULT, canonicaliser, in_order
 from crawlproj.knobs import COST_POLICIES
 from crawlproj.redaction import without_login
@@ -48,117 +44,9 @@ if TYPE_CHECKING:
 
     from crawlproj.config import Config
 
-# Ours or the downloader's, about one fetch: none of it belongs to the next request, even when a
-# spider passes `meta=response.meta` on.
-FETCH_META = frozenset({"lease", "health_signal", "validators", "download_latency", "depth"})
-
-_OWN_META = frozenset({"queue", "source_tag", "embed"})  # what a spider tells the frontier
-_SAID_ELSEWHERE = FETCH_META | _OWN_META
-
 _INHERITED = frozenset({"t", "a"})  # of a page by its links: tag and login
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _WAG = COST_POLICIES.index("wag") + 1
-
-_KEYS = {  # attribute of a request -> key of the second line
-    "callback": "c",
-    "errback": "e",
-    "headers": "h",
-    "method": "M",
-    "body": "b",
-    "cookies": "k",
-    "meta": "m",
-    "encoding": "E",
-    "flags": "f",
-    "priority": "p",
-    "cb_kwargs": "g",
-}
-_NAMES = {key: name for name, key in _KEYS.items()}
-_DEFAULTS: dict[str, Any] = {"method": "GET", "body": b"", "encoding": "utf-8"}
-_KNOWN = frozenset(Request.attributes)  # a class of requests may have more
-
-
-class Login(NamedTuple):
-    """With what a page was asked for, and where else that may go."""
-
-    origin: str  #: scheme, host and port, as they begin a wire URL
-    words: str  #: `user:password`, escaped as in a URL
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One URL on its way into the frontier.
-
-    *data* is what the queue keeps; the rest says where and how it enters.
-    """
-
-    url: str  #: wire form, without login
-    host: str
-    fingerprint: int
-    data: str
-    priority: int = 0
-    forced: bool = False  #: queued even if seen
-    head: bool = False  #: before the others of its priority
-    plain: bool = False  #: a link and nothing more: its URL says all
-    attempts: int = 0  #: fetches before this entry, which it takes along
-
-    def forcibly(self) -> Entry:
-        """Return it as one that is queued even if it was seen."""
-        return replace(self, forced=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """What a queue entry says."""
-
-    url: str  #: as the spider asked for it, without login
-    wire: str
-    canonical: str  #: the form in which the crawl compares the URL
-    depth: int
-    tag: str | None
-    extra: dict[str, Any]
-
-    @property
-    def method(self) -> str:
-        """Return the HTTP method."""
-        return str(self.extra.get("M", "GET"))
-
-    @property
-    def body(self) -> bytes:
-        """Return the body of the request."""
-        return b64decode(self.extra["b"]["$b"]) if "b" in self.extra else b""
-
-    @property
-    def priority(self) -> int:
-        """Return the priority that the spider gave it."""
-        return int(self.extra.get("p", 0))
-
-    @property
-    def queue(self) -> str | None:
-        """Return the queue that the spider wants it in, if it does."""
-        return self.extra.get("q")
-
-    @property
-    def embeds(self) -> int:
-        """Return how many hops to it, counted from its end, were to what a page shows and not to a link."""
-        return int(self.extra.get("i", 0))
-
-    @property
-    def login(self) -> Login | None:
-        """Return with what the URL is asked for, if its site wants to know who asks."""
-        words = self.extra.get("a")
-        if not words:
-            return None
-        return Login(f"{self.wire.partition('//')[0]}//{authority(self.wire)}/", words)
-
-    @property
-    def key(self) -> bytes:
-        """Return the 16 bytes under which the page is kept."""
-        return page_key(self.canonical, self.method, self.body)
-
-
-@dataclass(frozen=True, slots=True)
-class Unplaced(Entry):
-    """One whose queue is called by the address of its host, which has still to be looked up."""
 
 
 class Codec:
@@ -320,7 +208,7 @@ class Codec:
         embeds = _embeds(page) if head else _embeds(page) + 1 if meta.get("embed") else 0
         try:
             name, tag = _own_queue(meta), _own_tag(meta)
-            extra = _extra(request, spider, drop_slot)
+            extra = extra_of(request, spider, drop_slot)
             if url != wire:
                 extra["w"] = url
             if name is not None:
@@ -383,7 +271,7 @@ class Codec:
         said = (spider, request.callback, referer)
         if said != self._said:
             try:
-                extra = _extra(request, spider, None)
+                extra = extra_of(request, spider, None)
             except ValueError:
                 return None  # the long way says what is wrong
             self._said, self._line = said, f"\n{_json(extra)}" if extra else ""
@@ -505,42 +393,6 @@ def _check(stored: Stored) -> None:
     _ = stored.body, stored.priority
 
 
-def _extra(request: Request, spider: Spider, drop_slot: str | None) -> dict[str, Any]:
-    """Return what a request has beyond a URL. Raises ValueError for what is no data."""
-    extra: dict[str, Any] = {}
-    for name, key in _KEYS.items():
-        value = getattr(request, name)
-        if name == "meta":
-            value = {
-                key: each
-                for key, each in value.items()
-                if key not in _SAID_ELSEWHERE and not (key == "download_slot" and each == drop_slot)
-            }
-        if not value or value == _DEFAULTS.get(name):
-            continue
-        if callable(value):
-            extra[key] = _method_name(spider, value)
-        else:
-            extra[key] = _text(value) if name == "headers" else as_data(value, name)
-    if type(request) is not Request:
-        extra["C"] = class_path(type(request), Request)
-        own = {name: getattr(request, name) for name in request.attributes if name not in _KNOWN}
-        if any(value not in (None, {}) for value in own.values()):
-            extra["x"] = {name: as_data(value, name) for name, value in own.items()}
-    if request.dont_filter:
-        extra["d"] = 1
-    return extra
-
-
-def _method_name(spider: Spider, method: Any) -> str:
-    name: str = getattr(method, "__name__", "")
-    if getattr(spider, name, None) == method:
-        return name
-    # Under another name, or none of its: Scrapy looks through all of them, which takes its time.
-    found = Request("http://e.test", callback=method).to_dict(spider=spider)["callback"]
-    return str(found)
-
-
 def _json(extra: dict[str, Any]) -> str:
     text = _ENCODE(extra)
     try:
@@ -561,49 +413,3 @@ def _read_first_line(line: str, queue: str | None) -> tuple[str, int]:
     if kind not in "hs" or line[end] != "/":
         raise ValueError("unknown kind")
     return f"http{'s' if kind == 's' else ''}://{queue}{line[end:]}", depth
-
-
-def to_request(stored: Stored, spider: Spider) -> Request:
-    """Return the request that an entry stands for. Raises UndecodableEntry."""
-    meta: dict[str, Any] = {"depth": stored.depth}
-    if not stored.extra:
-        return Request(stored.url, meta=meta)
-    extra = stored.extra
-    try:
-        fields: dict[str, Any] = {
-            _NAMES[key]: _bytes(value) if key == "h" else from_data(value)
-            for key, value in extra.items()
-            if key in _NAMES
-        }
-        for name in ("callback", "errback"):
-            if name in fields:
-                fields[name] = getattr(spider, fields[name])
-        fields["meta"] = {**fields.get("meta", {}), **_own_meta(stored), **meta}
-        cls = loaded_class(extra["C"], Request) if "C" in extra else Request
-        own = from_data(extra.get("x", {}))
-        request: Request = cls(stored.url, dont_filter=bool(extra.get("d")), **fields, **own)
-    except Exception as exc:  # noqa: BLE001  # a class of anybody's reads what anybody may have written
-        raise UndecodableEntry(f"queue entry of {stored.url[:120]} cannot be used: {exc}") from None
-    if stored.login is not None and b"Authorization" not in request.headers:
-        user, _, password = stored.login.words.partition(":")
-        request.headers[b"Authorization"] = basic_auth_header(unquote(user), unquote(password), "utf-8")
-    return request
-
-
-def _own_meta(stored: Stored) -> dict[str, Any]:
-    found = {"queue": stored.queue, "source_tag": stored.tag, "embed": stored.embeds > 0 or None}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _text(headers: dict[bytes, list[bytes]]) -> dict[str, list[str]]:
-    return {
-        name.decode("latin-1"): [value.decode("latin-1") for value in values]
-        for name, values in headers.items()
-    }
-
-
-def _bytes(headers: dict[str, list[str]]) -> dict[bytes, list[bytes]]:
-    return {
-        name.encode("latin-1"): [value.encode("latin-1") for value in values]
-        for name, values in headers.items()
-    }

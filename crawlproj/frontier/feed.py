@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-    from crawlproj.frontier.codec import Codec, Entry
+    from crawlproj.frontier.codec import Codec
+    from crawlproj.frontier.entries import Entry
     from crawlproj.frontier.frontier import Frontier
 
 logger = logging.getLogger(__name__)

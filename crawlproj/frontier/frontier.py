@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from crawlproj.config import Config
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
     from crawlproj.frontier.records import Grant
 
 _STRANDED = -2  # what `next` says instead of a time

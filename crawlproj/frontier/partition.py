@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from redis.asyncio import Redis
 
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
     from crawlproj.knobs import Value
     from crawlproj.scripts import Argument, Script, Scripts
 
@@ -36,16 +36,13 @@ _OTHER_FORMAT = "the frontier of this run was written by another version: finish
 NO_KNOBS: Mapping[str, Value] = MappingProxyType({})
 PAGE = 1000  # letters or entries read at once
 
-#: Which setting a thing that is fixed for a frontier's life comes from.
+#: Which setting a thing that is fixed for a frontier's life comes from; policies for URLs go by theirs.
 FIXED = {
     "shards": "FRONTIER_SEEN_SHARDS",
     "partitions": "FRONTIER_PARTITIONS",
     "seen_filter": "FRONTIER_SEEN_FILTER",
     "bloom_capacity": "FRONTIER_BLOOM_CAPACITY",
     "bloom_error": "FRONTIER_BLOOM_ERROR",
-    "assignment": "FRONTIER_QUEUE_ASSIGNMENT",
-    "canonical": "FRONTIER_CANONICAL_RULES",
-    "groups": "FRONTIER_HOST_GROUPS",
 }
 _FILTER = ("seen_filter", "bloom_capacity", "bloom_error")  # of these, in this order
 

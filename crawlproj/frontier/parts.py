@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from redis.asyncio import Redis
 
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
     from crawlproj.knobs import Value
     from crawlproj.scripts import Scripts
 

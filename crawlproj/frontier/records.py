@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
 
 STATES = {
     "r": "ready",

@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 import zstandard
 from scrapy.cmdline import execute
+from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
-from crawlproj.connections import connect_database
+from crawlproj.config import Config
+from crawlproj.connections import connect_database, open_redis
 from crawlproj.frontier.canonical import canonical, page_key
+from crawlproj.frontier.frontier import Frontier
+from crawlproj.scripts import Scripts
 
 PROJECT = Path(__file__).parents[2]
 
@@ -204,3 +208,23 @@ def add_content(database):
         return object_id.hex()
 
     return add
+
+
+@pytest.fixture
+async def made_frontier(redis_url, add_crawl):
+    """Return a function that makes the frontier of a started crawl `a`, by some settings of its own."""
+    redis = open_redis(redis_url)
+    scripts = Scripts(redis, "test")
+
+    async def make(**changed):
+        add_crawl("a")
+        settings = Settings()
+        settings.setmodule("crawlproj.settings")
+        settings.update(changed)
+        frontier = Frontier(redis, scripts, "a.1")
+        await frontier.create(Config.from_settings(settings))
+        return frontier
+
+    yield make
+    await scripts.close()
+    await redis.aclose()

@@ -3,14 +3,10 @@
 import asyncio
 
 import pytest
-from scrapy.settings import Settings
 
 from crawlproj.commands.doctor import find_browser
-from crawlproj.config import Config
-from crawlproj.connections import open_redis, open_redis_sync
+from crawlproj.connections import open_redis_sync
 from crawlproj.frontier.codec import Codec
-from crawlproj.frontier.frontier import Frontier
-from crawlproj.scripts import Scripts
 
 
 def verdicts(done):
@@ -103,19 +99,11 @@ def test_browser_of_playwright(tmp_path):
 
 
 @pytest.fixture
-async def frontier(redis_url, add_crawl):
+async def frontier(made_frontier):
     """Yield the frontier of a started crawl `a`, with one link."""
-    add_crawl("a")
-    redis = open_redis(redis_url)
-    scripts = Scripts(redis, "test")
-    frontier = Frontier(redis, scripts, "a.1")
-    settings = Settings()
-    settings.setmodule("crawlproj.settings")
-    await frontier.create(Config.from_settings(settings))
+    frontier = await made_frontier()
     await frontier.schedule([Codec().encode_link("http://a.test/", 0)])
-    yield frontier
-    await scripts.close()
-    await redis.aclose()
+    return frontier
 
 
 async def test_frontiers_of_open_runs_are_looked_into(scrapy_here, frontier, redis_url):

@@ -1,13 +1,8 @@
 """`scrapy hosts`."""
 
 import pytest
-from scrapy.settings import Settings
 
-from crawlproj import connections
-from crawlproj.config import Config
 from crawlproj.frontier.codec import Codec
-from crawlproj.frontier.frontier import Frontier
-from crawlproj.scripts import Scripts
 
 FIELDS = [
     "host",
@@ -24,22 +19,14 @@ FIELDS = [
 
 
 @pytest.fixture
-async def frontier(redis_url, add_crawl):
+async def frontier(made_frontier):
     """Yield the frontier of a started crawl `a`, with links on three hosts and one lease."""
-    add_crawl("a")
-    redis = connections.open_redis(redis_url)
-    scripts = Scripts(redis, "test")
-    frontier = Frontier(redis, scripts, "a.1")
-    settings = Settings()
-    settings.setmodule("crawlproj.settings")
-    await frontier.create(Config.from_settings(settings))
+    frontier = await made_frontier()
     urls = ["http://b.test/1", *(f"http://a.test/{n}" for n in range(3)), "http://c.test/1"]
     await frontier.schedule([Codec().encode_link(url, 0) for url in urls])
     await frontier.set_host("c.test", interval_ms=12_000, blocked=True)
     await frontier.next("w", 1, 60)
-    yield frontier
-    await scripts.close()
-    await redis.aclose()
+    return frontier
 
 
 async def test_rows_have_the_fields_of_the_contract(scrapy, frontier):

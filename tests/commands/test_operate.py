@@ -4,36 +4,22 @@ import asyncio
 import json
 
 import pytest
-from scrapy.settings import Settings
 
-from crawlproj import connections
-from crawlproj.config import Config
 from crawlproj.frontier.codec import Codec
-from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.pending import dump_to, pending_path
 from crawlproj.frontier.records import Outcome
 from crawlproj.knobs import KNOBS
-from crawlproj.scripts import Scripts
 
 CODEC = Codec()
 
 
 @pytest.fixture
-async def frontier(redis_url, add_crawl):
+async def frontier(made_frontier):
     """Yield the frontier of a started crawl `a`, with links on two hosts and a limit on kills of 1."""
-    add_crawl("a")
-    redis = connections.open_redis(redis_url)
-    scripts = Scripts(redis, "test")
-    frontier = Frontier(redis, scripts, "a.1")
-    settings = Settings()
-    settings.setmodule("crawlproj.settings")
-    settings.set("MIN_INTERVAL_MS", 0)
-    await frontier.create(Config.from_settings(settings))
+    frontier = await made_frontier(MIN_INTERVAL_MS=0)
     urls = [*(f"http://a.test/{n}" for n in range(7)), "http://b.test/x"]
     await frontier.schedule([CODEC.encode_link(url, 1) for url in urls])
-    yield frontier
-    await scripts.close()
-    await redis.aclose()
+    return frontier
 
 
 @pytest.fixture

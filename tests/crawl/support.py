@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from redis import Redis
 
-    from crawlproj.frontier.codec import Entry
+    from crawlproj.frontier.entries import Entry
     from crawlproj.testing.project import Project
 
 WORDS = "<main><p>" + "Some words that anybody can read, quite a few of them. " * 5 + "</p></main>"

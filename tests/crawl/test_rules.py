@@ -12,7 +12,7 @@ import psycopg
 from aiohttp import web
 from redis import Redis
 
-from crawlproj.frontier.codec import Entry
+from crawlproj.frontier.entries import Entry
 from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import bomb, figures, linking, poll, push, status
 

@@ -15,18 +15,11 @@ if TYPE_CHECKING:
 ECHO = b"/echo"
 
 
-class RawServer:
-    """Answers a path with the bytes in `answers`, then closes unless they say how long the body is.
+class _Listener:
+    """Takes connections on a port of its own while the block runs."""
 
-    Under /echo it answers with what it got: the whole head and body, and the client's address. `connections`
-    counts those that it took.
-    """
-
-    def __init__(self, answers: dict[str, bytes], context: ssl.SSLContext | None = None) -> None:
-        self.answers = answers
-        self.connections = 0
+    def __init__(self) -> None:
         self.heads: list[bytes] = []
-        self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
 
@@ -38,6 +31,23 @@ class RawServer:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+    def _accept(self) -> None:
+        raise NotImplementedError
+
+
+class RawServer(_Listener):
+    """Answers a path with the bytes in `answers`, then closes unless they say how long the body is.
+
+    Under /echo it answers with what it got: the whole head and body, and the client's address. `connections`
+    counts those that it took.
+    """
+
+    def __init__(self, answers: dict[str, bytes], context: ssl.SSLContext | None = None) -> None:
+        super().__init__()
+        self.answers = answers
+        self.connections = 0
+        self._context = context
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -102,23 +112,12 @@ def raw_server(answers: dict[str, bytes], context: ssl.SSLContext | None = None)
         yield server
 
 
-class TunnelProxy:
+class TunnelProxy(_Listener):
     """Opens tunnels to one port of this machine, whatever it is asked for; `heads` is what it was told."""
 
     def __init__(self, port: int) -> None:
-        self.heads: list[bytes] = []
+        super().__init__()
         self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
 
     def _accept(self) -> None:
         with suppress(OSError):

@@ -23,7 +23,8 @@ from scrapy.settings import Settings
 import crawlproj.settings
 from crawlproj.config import Config
 from crawlproj.connections import open_redis
-from crawlproj.frontier.codec import Codec, Entry
+from crawlproj.frontier.codec import Codec
+from crawlproj.frontier.entries import Entry
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.records import Grant, Outcome, Pending
 from crawlproj.knobs import KNOBS

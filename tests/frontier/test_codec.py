@@ -19,7 +19,8 @@ from scrapy.http import JsonRequest, XmlRpcRequest
 
 from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
 from crawlproj.frontier.canonical import normalise
-from crawlproj.frontier.codec import FETCH_META, Codec, to_request
+from crawlproj.frontier.codec import Codec
+from crawlproj.frontier.requests import FETCH_META, to_request
 
 CODEC = Codec()
 decode, encode_link = CODEC.decode, CODEC.encode_link

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from crawlproj.exceptions import BadSetting
-from crawlproj.frontier.codec import Entry
+from crawlproj.frontier.entries import Entry
 from crawlproj.frontier.partition import CHUNK, MAX_PRIORITY
 from crawlproj.frontier.records import Outcome
 from tests.frontier.conftest import config, crawl, lease, lease_one, link, links, name_of, succeed

@@ -10,7 +10,8 @@ from scrapy import Request, Spider
 from crawlproj.exceptions import BadSetting, UndecodableEntry, UnserialisableRequest
 from crawlproj.frontier.addresses import Addresses
 from crawlproj.frontier.assignment import Assignment
-from crawlproj.frontier.codec import Codec, to_request
+from crawlproj.frontier.codec import Codec
+from crawlproj.frontier.requests import to_request
 from tests.frontier.conftest import config
 
 

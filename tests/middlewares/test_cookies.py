@@ -13,7 +13,8 @@ from scrapy.spiders import Spider
 from scrapy.utils.test import get_crawler
 
 from crawlproj.cookies import MOST_OF_ONE
-from middlewares.cookies import CookiesMiddleware, is_public
+from crawlproj.domains import is_public
+from middlewares.cookies import CookiesMiddleware
 
 
 def cookies(**settings: Any) -> CookiesMiddleware:

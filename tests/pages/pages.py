@@ -14,7 +14,7 @@ START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What the store needs of a `crawlproj.frontier.codec.Entry`."""
+    """What the store needs of a `crawlproj.frontier.entries.Entry`."""
 
     url: str
     data: str = "h2/"  # behind a page of depth 1, as they are here

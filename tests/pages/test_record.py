@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import zstandard
 
-from crawlproj.frontier.codec import Codec, Entry
+from crawlproj.frontier.codec import Codec
+from crawlproj.frontier.entries import Entry
 from crawlproj.items import FetchStatus, ScheduleStatus
 from crawlproj.pages import record, rows
 from crawlproj.pages.record import Packer
