@@ -85,6 +85,7 @@ FRONTIER_DUMP_PENDING_AT_CLOSE = False  # True: what is left when a run is seale
 FRONTIER_RECOVERY_LOG = True  # links are kept with their pages; `scrapy rebuild` needs them
 FRONTIER_SEEN_CACHE = 200_000  # fingerprints a worker remembers, to spare Redis known links
 
+REFERRER_POLICY = "crawlproj.referrer.ReferrerPolicy"  # Scrapy's default, once per page, not per link
 GC_THRESHOLD = 50_000  # objects between two collections; Python's 700 cost a sixth of a crawl. 0 leaves it
 
 COOKIES_MAX_DOMAINS = 5_000  # whose cookies a jar keeps, those used last: about 2 KB for each cookie
