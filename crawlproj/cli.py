@@ -196,9 +196,9 @@ async def frontier_hosts(addresses: Addresses, frontier_id: str) -> list[dict[st
 
 
 def host_row(view: HostView) -> dict[str, Any]:
-    """Return a host under the names of the contract, which are those of the view, without its own knobs."""
+    """Return a host under the names of the contract, which are those of the view."""
     row = asdict(view)
-    del row["knobs"]
+    del row["knobs"], row["backs_off_ms"]
     return row
 
 
@@ -207,17 +207,15 @@ async def open_frontier(
     addresses: Addresses, frontier_id: str, *, patience: float | None = PATIENCE
 ) -> AsyncIterator[Frontier | None]:
     """Open the frontier of a crawl for at most *patience* seconds; None when its keys are gone."""
-    from crawlproj.connections import open_redis, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from crawlproj.connections import open_scripts, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
     from crawlproj.frontier.find import find  # noqa: PLC0415
-    from crawlproj.scripts import Scripts  # noqa: PLC0415
 
-    where = redact(addresses.redis_url)
-    redis = open_redis(addresses.redis_url)
-    scripts = Scripts(redis, where)
+    redis, scripts = open_scripts(addresses)
     try:
         async with asyncio.timeout(patience):
             yield await find(redis, scripts, frontier_id)
     except TimeoutError:
+        where = redact(addresses.redis_url)
         raise ServerUnreachable("Redis", where, f"no answer within {patience} s") from None
     finally:
         await scripts.close()

@@ -7,20 +7,23 @@ import logging
 import random
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import psycopg
 import redis
 import redis.asyncio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
+from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
+from crawlproj.cluster import ClusterClient
 from crawlproj.exceptions import BadSetting, ServerUnreachable
 from crawlproj.redaction import redact, what_it_says
+from crawlproj.scripts import Scripts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,17 +37,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Addresses",
+    "Client",
     "Database",
     "check_redis",
     "connect_database",
     "ensure_servers",
     "open_redis",
     "open_redis_sync",
+    "open_scripts",
     "reconnect_delay",
     "redact",
 ]
 
 T = TypeVar("T")
+
+#: Sends plain commands to Redis, be it one server or a cluster.
+Client: TypeAlias = "redis.asyncio.Redis | ClusterClient"
 
 logger = logging.getLogger(__name__)
 
@@ -79,15 +87,23 @@ class Addresses:
     database_url: str
     redis_embedded: bool
     database_embedded: bool
+    redis_cluster: bool = False  #: Redis is a cluster, and its address that of one of its servers
 
 
 # --- Redis --------------------------------------------------------------------------------------
 
 
-def open_redis(url: str, *, on_connect: Callable[[], None] | None = None) -> redis.asyncio.Redis:
+@overload
+def open_redis(
+    url: str, *, cluster: Literal[False] = False, on_connect: Callable[[], None] | None = None
+) -> redis.asyncio.Redis: ...
+@overload
+def open_redis(url: str, *, cluster: bool, on_connect: Callable[[], None] | None = None) -> Client: ...
+def open_redis(url: str, *, cluster: bool = False, on_connect: Callable[[], None] | None = None) -> Client:
     """Return a client with bytes replies; nothing is sent before its first command.
 
-    *on_connect* is called whenever there is a new connection: to a server that may not be the same any more.
+    *cluster*: the server is one of a Redis Cluster, see `check_redis`. *on_connect* is called whenever there
+    is a new connection for operations: to a server that may not be the same any more.
 
     A command whose connection is refused or breaks is sent again a few times within a second, one
     that times out is not: the server may still be at it. Whoever calls decides about the rest.
@@ -101,9 +117,36 @@ def open_redis(url: str, *, on_connect: Callable[[], None] | None = None) -> red
 
         options["redis_connect_func"] = connected
     try:
-        return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(_redis_backoff(), 3, _RETRIED), **options)
+        if cluster:
+            return _open_cluster(url, options)
+        return redis.asyncio.Redis.from_url(url, retry=_async_retry(), **options)
     except (ValueError, TypeError, redis.RedisError):
         raise BadSetting("REDIS_URL", redact(url), _REDIS_WANT) from None
+
+
+def _open_cluster(url: str, options: dict[str, Any]) -> ClusterClient:
+    given = parse_url(url)
+
+    def open_node(host: str, port: int) -> redis.asyncio.Redis:
+        place = {**options, **given, "host": host, "port": port, "retry": _async_retry()}
+        return redis.asyncio.Redis.from_pool(redis.asyncio.ConnectionPool(**place))
+
+    own = {name: value for name, value in options.items() if name != "redis_connect_func"}
+    if given.pop("connection_class", None) is redis.asyncio.SSLConnection:
+        own["ssl"] = True
+    return ClusterClient(open_node=open_node, retry=_async_retry(), **own, **given)
+
+
+def _async_retry() -> AsyncRetry:
+    return AsyncRetry(_redis_backoff(), 3, _RETRIED)
+
+
+def open_scripts(
+    addresses: Addresses, *, on_connect: Callable[[], None] | None = None
+) -> tuple[Client, Scripts]:
+    """Return a client for plain commands, and operations; the latter are to be closed first."""
+    client = open_redis(addresses.redis_url, cluster=addresses.redis_cluster, on_connect=on_connect)
+    return client, Scripts(client, redact(addresses.redis_url))
 
 
 def open_redis_sync(url: str) -> redis.Redis:
@@ -134,11 +177,17 @@ def _redis_options() -> dict[str, Any]:
     }
 
 
-def check_redis(url: str) -> None:
-    """Raise ServerUnreachable when the server does not answer, or not to us."""
+def check_redis(url: str) -> bool:
+    """Say whether the server is one of a cluster.
+
+    Raises ServerUnreachable when it does not answer, or not to us.
+    """
     client = open_redis_sync(url)
     try:
         client.ping()
+        with suppress(redis.ResponseError):  # a user that may not ask
+            return client.info("cluster").get("cluster_enabled") == 1
+        return False
     except (redis.RedisError, OSError, ValueError) as error:
         raise ServerUnreachable("Redis", redact(url), what_it_says(error, url)) from None
     finally:
@@ -318,9 +367,8 @@ def ensure_servers(config: Config) -> Addresses:
         database_url=database_url or "",
         redis_embedded=redis_embedded,
         database_embedded=database_embedded,
+        redis_cluster=not redis_embedded and check_redis(redis_url or ""),
     )
-    if not addresses.redis_embedded:
-        check_redis(addresses.redis_url)
     if not addresses.database_embedded:
         connect_database(addresses.database_url).close()
     return addresses

@@ -26,12 +26,10 @@ from crawlproj.items import Lease
 from crawlproj.pages.bodies import body_store
 from crawlproj.pages.store import PageStore
 from crawlproj.politeness.pace import crawl_delay_ms
-from crawlproj.scripts import Scripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from redis.asyncio import Redis
     from scrapy import Request
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from crawlproj.crawls.lifecycle import Crawl
     from crawlproj.frontier.entries import Entry
     from crawlproj.items import Visit
+    from crawlproj.scripts import Scripts
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +70,7 @@ class Worker:
     Attributes are there from `open` on, except `config`, `codec`, `visits` and `tally`.
     """
 
-    redis: Redis
+    redis: connections.Client
     scripts: Scripts
     database: connections.Database
     crawl: Crawl
@@ -110,8 +109,7 @@ class Worker:
         """Reach the servers, claim the crawl, make or join its frontier."""
         addresses = await asyncio.to_thread(self._reach_servers)
         # A server that comes back may have lost its last second, and with it links that it had confirmed.
-        self.redis = connections.open_redis(addresses.redis_url, on_connect=self.seen.clear)
-        self.scripts = Scripts(self.redis, connections.redact(addresses.redis_url))
+        self.redis, self.scripts = connections.open_scripts(addresses, on_connect=self.seen.clear)
         self.database = connections.Database(addresses.database_url, name=self.id)
         self.crawl = await lifecycle.claim(
             self.database,

@@ -270,12 +270,10 @@ async def _inspect(
     """Look into the frontier of every open run; drop those of sealed ones."""
     from redis.exceptions import ResponseError  # noqa: PLC0415  # keeps `scrapy` quick to start
 
-    from crawlproj.connections import open_redis, redact  # noqa: PLC0415
+    from crawlproj.connections import open_scripts, redact  # noqa: PLC0415
     from crawlproj.frontier.find import drop_all, find  # noqa: PLC0415
-    from crawlproj.scripts import Scripts  # noqa: PLC0415
 
-    client = open_redis(addresses.redis_url)
-    scripts = Scripts(client, redact(addresses.redis_url))
+    client, scripts = open_scripts(addresses)
     found: list[Finding] = []
     try:
         async with asyncio.timeout(PATIENCE):

@@ -79,16 +79,14 @@ class Command(cli.Command):
         self, addresses: Addresses, connection: Connection[Any], crawl: CrawlRow, *, force: bool
     ) -> Rebuilt:
         from crawlproj import rebuild  # noqa: PLC0415
-        from crawlproj.connections import open_redis, redact  # noqa: PLC0415  # keeps `scrapy` quick to start
+        from crawlproj.connections import open_scripts  # noqa: PLC0415  # keeps `scrapy` quick to start
         from crawlproj.frontier.codec import Codec  # noqa: PLC0415
         from crawlproj.frontier.frontier import Frontier  # noqa: PLC0415
-        from crawlproj.scripts import Scripts  # noqa: PLC0415
 
         if not force and not rebuild.is_unfinished(connection, crawl.id):
             await _require_none(addresses, crawl)
         config = cli.spider_config(self.given_settings, crawl.spider)
-        redis = open_redis(addresses.redis_url)
-        scripts = Scripts(redis, redact(addresses.redis_url))
+        redis, scripts = open_scripts(addresses)
         progress = _Progress()
         try:
             return await rebuild.rebuild(

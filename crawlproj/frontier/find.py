@@ -9,14 +9,13 @@ from crawlproj.frontier.frontier import Frontier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from redis.asyncio import Redis
-
+    from crawlproj.connections import Client
     from crawlproj.scripts import Scripts
 
 _BATCH = 500
 
 
-async def find(redis: Redis, scripts: Scripts, frontier_id: str) -> Frontier | None:
+async def find(redis: Client, scripts: Scripts, frontier_id: str) -> Frontier | None:
     """Return a frontier with as many partitions as it has; None when its keys are gone."""
     frontier = Frontier(redis, scripts, frontier_id)
     if not await frontier.exists():
@@ -25,7 +24,7 @@ async def find(redis: Redis, scripts: Scripts, frontier_id: str) -> Frontier | N
     return frontier if partitions == 1 else Frontier(redis, scripts, frontier_id, partitions)
 
 
-async def drop_all(redis: Redis, scripts: Scripts, frontier_ids: Sequence[str]) -> list[str]:
+async def drop_all(redis: Client, scripts: Scripts, frontier_ids: Sequence[str]) -> list[str]:
     """Remove the keys of those that are still there; return their ids.
 
     They belong to runs that are sealed: whoever sealed one died before it came to this.

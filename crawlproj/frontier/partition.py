@@ -22,8 +22,7 @@ from crawlproj.scripts import script
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 
-    from redis.asyncio import Redis
-
+    from crawlproj.connections import Client
     from crawlproj.frontier.entries import Entry
     from crawlproj.knobs import Value
     from crawlproj.scripts import Argument, Script, Scripts
@@ -81,7 +80,7 @@ def _operation(name: str, *, allow_oom: bool = False) -> Script:
 class Partition:
     """The scripts of one hash tag. *prefix* begins all its keys."""
 
-    def __init__(self, redis: Redis, scripts: Scripts, prefix: str) -> None:
+    def __init__(self, redis: Client, scripts: Scripts, prefix: str) -> None:
         self.prefix = prefix
         self.figures = Figures()
         self._redis = redis
@@ -128,8 +127,15 @@ class Partition:
         return list(await self._scripts.call(script(__package__, "peek"), (key,), n))
 
     async def take_from(self, key: str, raw: bytes, entries: Sequence[Entry]) -> bool:
-        """Take an entry from a start-URL key and let its requests in, in one step."""
+        """Take an entry from a start-URL key and let its requests in, in one step.
+
+        On a cluster the key is mostly elsewhere. Then they are let in first: a crash between the two steps
+        means that the entry is read again, and that they are found seen.
+        """
         keys = (self.prefix, key)
+        if not self._scripts.are_together(*keys):
+            await self.schedule(entries, counted=False, token="")
+            return bool(await self._scripts.call(script(__package__, "drop_from"), (key,), raw))
         call = self._scripts.call(_operation("take_from"), keys, raw, *_links(entries, counted=False))
         taken, figures = await self._answer(call)
         self._note(figures)

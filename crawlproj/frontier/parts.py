@@ -11,8 +11,7 @@ from crawlproj.frontier.records import Figures
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from redis.asyncio import Redis
-
+    from crawlproj.connections import Client
     from crawlproj.frontier.entries import Entry
     from crawlproj.knobs import Value
     from crawlproj.scripts import Scripts
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 class Parts:
     """One crawl's keys. *frontier_id* names them, *partitions* is how many parts they have."""
 
-    def __init__(self, redis: Redis, scripts: Scripts, frontier_id: str, partitions: int = 1) -> None:
+    def __init__(self, redis: Client, scripts: Scripts, frontier_id: str, partitions: int = 1) -> None:
         # The first one is where a frontier without partitions is, so that either finds the other.
         tags = [frontier_id, *(f"{frontier_id}:{number}" for number in range(1, partitions))]
         self.parts = [Partition(redis, scripts, f"frontier:{{{tag}}}:") for tag in tags]

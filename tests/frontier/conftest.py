@@ -74,8 +74,11 @@ redis.call('SET', KEYS[1] .. 'ctl', cmsgpack.pack(ctl))
 class Fleet:
     """Makes frontiers on one server, as any number of workers see them."""
 
-    def __init__(self, url: str, stack: AsyncExitStack, scripts: type[Scripts] = Scripts) -> None:
-        self.redis = open_redis(url)
+    def __init__(
+        self, url: str, stack: AsyncExitStack, scripts: type[Scripts] = Scripts, *, cluster: bool = False
+    ) -> None:
+        self.redis = open_redis(url, cluster=cluster)
+        self._cluster = cluster
         self._scripts = scripts
         self._url = url
         self._stack = stack
@@ -84,7 +87,7 @@ class Fleet:
 
     async def __call__(self, name: str = "crawl", **knobs: Any) -> Frontier:
         """Create or join a frontier, over a connection of its own."""
-        client = open_redis(self._url)
+        client = open_redis(self._url, cluster=self._cluster)
         scripts = self._scripts(client, "test")
         self._stack.push_async_callback(client.aclose)
         self._stack.push_async_callback(scripts.close)
