@@ -84,15 +84,6 @@ def figures_of(worker: Worker, hosts: int) -> Figures:
     )
 
 
-async def busy_hosts(worker: Worker) -> int:
-    """Return how many hosts have something to do."""
-    pipe = worker.redis.pipeline(transaction=False)
-    for name in ("ready", "inactive", "snoozed"):
-        pipe.zcard(worker.frontier.prefix + name)
-    pipe.scard(worker.frontier.prefix + "inprocess")
-    return sum(await pipe.execute())
-
-
 def line(figures: Figures, rate: float | None) -> str:
     """Return the live line."""
     counts = [

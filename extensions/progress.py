@@ -13,7 +13,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.log import get_scrapy_root_handler
 
-from crawlproj.progress import LiveLine, Rate, busy_hosts, figures_of, line
+from crawlproj.progress import LiveLine, Rate, figures_of, line
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ProgressExtension:
                 continue
             with contextlib.suppress(RedisError, TimeoutError):  # the last figure has to do
                 async with asyncio.timeout(LIVE_SECONDS):
-                    self._hosts = await busy_hosts(self._worker)
+                    self._hosts = await self._worker.frontier.busy_hosts()
             figures = figures_of(self._worker, self._hosts)
             self._rate.add(time.monotonic(), figures.pages)
             text = line(figures, self._rate.per_second())

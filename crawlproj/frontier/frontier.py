@@ -14,6 +14,7 @@ they were found on, and a run is sealed in two steps.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from contextlib import suppress
 from secrets import token_hex
@@ -69,6 +70,10 @@ class Frontier(Operations, Upkeep):
         for part, share in self._shares(entries):
             added += await part.schedule(share, counted=counted, token="") or 0
         return added
+
+    async def busy_hosts(self) -> int:
+        """Return how many hosts have something to do."""
+        return sum(await asyncio.gather(*(part.busy_hosts() for part in self.parts)))
 
     load_seeds = schedule  # a seed enters as any URL does; who asked for it is in its entry
 

@@ -67,7 +67,7 @@ _SWITCHES = ("common",)
 _QUEUES = ("common", "hosts", "queues")
 _LEASES = (*_QUEUES, "leases")
 _PARTS = {
-    **dict.fromkeys(("control", "seal", "tune"), _SWITCHES),
+    **dict.fromkeys(("control", "count_busy", "seal", "tune"), _SWITCHES),
     **dict.fromkeys(("next", "finish", "renew", "release", "reclaim"), _LEASES),
     **dict.fromkeys(("busy", "inspect", "names", "place", "take_host"), _LEASES),
 }
@@ -121,6 +121,10 @@ class Partition:
                 return None
             added += new
         return added
+
+    async def busy_hosts(self) -> int:
+        """Return how many hosts have something to do."""
+        return int(await self._call("count_busy"))
 
     async def peek(self, key: str, n: int) -> list[bytes]:
         """Return entries of a start-URL key, leaving them there."""

@@ -15,6 +15,7 @@ from crawlproj import connections
 from crawlproj.config import Config
 from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.frontier import Frontier
+from crawlproj.frontier.partition import Partition
 from crawlproj.scripts import Scripts
 from crawlproj.worker import Worker
 from extensions import progress
@@ -72,15 +73,24 @@ async def test_logs_the_line(extension, caplog):
     assert len(caplog.messages) == logged
 
 
+def said(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == "extensions.progress"]
+
+
 async def test_redis_that_is_away(extension, worker, caplog):
     """An outage of Redis costs the figure of hosts, not the line."""
     caplog.set_level(logging.INFO, "extensions.progress")
-    worker.redis = connections.open_redis("redis://127.0.0.1:1/0")
+    redis = connections.open_redis("redis://127.0.0.1:1/0")
+    scripts = Scripts(redis, "nobody")
+    silent = Partition(redis, scripts, worker.frontier.prefix)
+    silent.figures = worker.frontier.figures
+    worker.frontier.parts = [silent]
     extension.engine_started()
-    await until(lambda: len(caplog.messages) > 1)
+    await until(lambda: len(said(caplog)) > 1)
     extension.spider_closed()
-    assert caplog.messages[-1] == "news   5 done · 1 failed · 2 queued"
-    await worker.redis.aclose()
+    assert said(caplog)[-1] == "news   5 done · 1 failed · 2 queued"
+    await scripts.close()
+    await redis.aclose()
 
 
 def test_off(settings):

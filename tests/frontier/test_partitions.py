@@ -616,3 +616,14 @@ async def test_a_crawl_that_is_to_pause_at_its_finish_is_not_sealed_instead(make
     assert (await frontier.refresh()).paused
     await frontier.stop("why")
     assert await frontier.seal()
+
+
+async def test_hosts_that_have_something_to_do_are_counted(fleet):
+    """Over all partitions: those that wait for their turn or their time, and those in process."""
+    frontier = await fleet(partitions=3, interval_ms=60_000)
+    await frontier.schedule([entry for n in range(9) for entry in links(f"h{n}.test", 2)])
+    assert await frontier.busy_hosts() == 9
+    grants = await lease(frontier)
+    assert (len(grants), await frontier.busy_hosts()) == (9, 9)
+    await succeed(frontier, *grants[:5])
+    assert await frontier.busy_hosts() == 9
