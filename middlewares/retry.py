@@ -12,7 +12,8 @@ from scrapy.utils.misc import load_object
 
 from crawlproj.exceptions import RetryLater
 from crawlproj.items import Lease
-from crawlproj.pages.failure import explain, explain_status, retry_after_ms
+from crawlproj.pages.failure import explain, explain_status
+from crawlproj.pages.retry_after import asked_wait_ms
 from middlewares.compression import TRUNCATED
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class RetryMiddleware:
             self._retry(request, lease, explain(cut))
             raise cut
         if response.status in self._statuses:
-            wait = retry_after_ms(response.headers.get("Retry-After"), time.time())
+            wait = asked_wait_ms(response.status, response.headers, time.time())
             self._retry(request, lease, explain_status(response.status), wait)
         return response
 

@@ -26,10 +26,7 @@
 from __future__ import annotations
 
 import errno
-import re
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from scrapy import exceptions as scrapy
@@ -111,7 +108,6 @@ _BROWSER = (
     ("crashed", "browser_crash"),
 )
 _MAX_DETAIL = 300
-_SECONDS = re.compile(r"\d{1,10}(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,26 +140,6 @@ def explain(error: BaseException, http_status: int | None = None) -> Failure:
 def explain_status(status: int) -> Failure:
     """Return what an answer with *status* says; whether it is tried again is the settings' matter."""
     return Failure(reason=f"http_{status}", host_incident=status in _HOST_STATUSES, retryable=True)
-
-
-def retry_after_ms(value: bytes | str | None, now: float) -> int | None:
-    """Return how long a Retry-After header asks to wait from *now* (seconds since 1970), in milliseconds.
-
-    It holds seconds or a date. None where it holds neither, and where it asks for no wait at all.
-    """
-    if value is None:
-        return None
-    text = (value.decode("latin-1") if isinstance(value, bytes) else value).strip()
-    if _SECONDS.fullmatch(text):
-        return round(float(text) * 1000) or None
-    try:
-        date = parsedate_to_datetime(text)
-        if date.tzinfo is None:
-            date = date.replace(tzinfo=UTC)
-        wait = round((date.timestamp() - now) * 1000)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return wait if wait > 0 else None
 
 
 def _reason(error: BaseException) -> str:

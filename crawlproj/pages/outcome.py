@@ -10,7 +10,8 @@ from scrapy.exceptions import IgnoreRequest
 
 from crawlproj.exceptions import Disregarded, NotModified, RetryLater
 from crawlproj.items import PageObject
-from crawlproj.pages.failure import explain
+from crawlproj.pages.failure import explain, explain_status
+from crawlproj.pages.retry_after import asked_wait_ms
 from crawlproj.redaction import without_login
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ DETAIL = 500  # characters of what is said for people
 def answered(visit: Visit, response: Response) -> PageObject:
     """Return the page of a response that has come as far as the spider."""
     content_type = response.headers.get("Content-Type")
+    said: dict[str, Any] = {}
+    if response.status >= 400:  # noqa: PLR2004  # also of an attempt that was the last: others wait in the queue
+        said["host_incident"] = explain_status(response.status).host_incident
+        said["retry_after_ms"] = asked_wait_ms(response.status, response.headers, time.time())
     return _page(
         visit,
         http_status=response.status,
@@ -31,6 +36,7 @@ def answered(visit: Visit, response: Response) -> PageObject:
         body=response.body,
         content_type=content_type.decode("latin-1") if content_type else None,
         text=visit.text,
+        **said,
     )
 
 

@@ -13,15 +13,11 @@ import sys
 import threading
 import zlib
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from email.utils import format_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import brotli
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scrapy import exceptions as scrapy
 from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
@@ -30,7 +26,7 @@ from twisted.python.failure import Failure as TwistedFailure
 from twisted.web._newclient import ParseError, ResponseNeverReceived
 
 from crawlproj.exceptions import RetryLater
-from crawlproj.pages.failure import explain, explain_status, retry_after_ms
+from crawlproj.pages.failure import explain, explain_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,49 +144,6 @@ def test_errors_in_a_ring_end() -> None:
     """A cause may lead back to where it began."""
     error = ValueError("x")
     assert explain(because(error, because(KeyError("y"), error))).reason == "download_error"
-
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
-LATER = datetime(2026, 1, 1, 12, 0, 5, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("value", "want"),
-    [
-        (b"120", 120_000),
-        ("5", 5_000),
-        (b" 5 ", 5_000),
-        (b"1.5", 1_500),
-        (b"0", None),
-        (b"0.0", None),
-        (b"-5", None),
-        (b"", None),
-        (None, None),
-        (b"soon", None),
-        (b"5 seconds", None),
-        (b"\xff\xfe", None),
-        (b"9" * 400, None),
-        (b"9999999999", 9_999_999_999_000),
-        (format_datetime(LATER, usegmt=True), 5_000),
-        (b"Thu, 01 Jan 2026 12:00:05 GMT", 5_000),
-        (b"Thu, 01 Jan 2026 14:00:05 +0200", 5_000),
-        (b"Thursday, 01-Jan-26 12:00:05 GMT", 5_000),
-        (b"Thu Jan  1 12:00:05 2026", 5_000),
-        (b"Thu, 01 Jan 2026 12:00:00 GMT", None),
-        (b"Wed, 31 Dec 2025 12:00:00 GMT", None),
-        (b"Thu, 41 Jan 2026 12:00:05 GMT", None),
-    ],
-)
-def test_retry_after_is_seconds_or_a_date(value: bytes | str | None, want: int | None) -> None:
-    """Rubbish, a time that has passed and no wait at all are as good as no header."""
-    assert retry_after_ms(value, NOW) == want
-
-
-@given(value=st.one_of(st.binary(), st.text(), st.from_regex(r"\w{3}, \d+ \w{3} \d+ \d+:\d+:\d+ \S+")))
-def test_retry_after_takes_anything(value: bytes | str) -> None:
-    """A header may hold anything; what comes out is a wait."""
-    wait = retry_after_ms(value, NOW)
-    assert wait is None or wait > 0
 
 
 # --- what Scrapy's own handlers raise, on a real server -----------------------------------------
