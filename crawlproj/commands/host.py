@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 FIRST_URLS = 5
 LONGEST_NAME = 255
+SOURCES = {
+    "host": "its own",
+    "robots": "its robots.txt's crawl-delay",
+    "language": "that of its language",
+    "default": "the crawl's",
+}
 SHORT = {"interval": "interval_ms", "budget": "total_budget", "precedence": "precedence"}
 
 
@@ -120,6 +126,7 @@ class Command(cli.Command):
         own = dict(view.knobs)
         return {
             **cli.host_row(view),
+            "backs_off_ms": view.backs_off_ms,
             "blocked": bool(own.pop("blocked", 0)),
             "knobs": {name: _shown(name, value) for name, value in own.items()},
             "next_urls": urls,
@@ -197,9 +204,9 @@ def _for_people(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     yield "state", f"{record['state']}{' · blocked' if record['blocked'] else ''}"
     yield "queued", f"{number(record['queued'])} · in flight {number(record['in_flight'])}"
-    source = "its own" if record["interval_source"] == "lease" else "the crawl's"
-    yield "interval", f"{milliseconds(record['min_interval_ms'])} · {source}"
-    yield "due in", due(record["next_due_ms"])
+    yield "interval", f"{milliseconds(record['min_interval_ms'])} · {SOURCES[record['interval_source']]}"
+    backs_off = f" · backs off for {milliseconds(record['backs_off_ms'])}" if record["backs_off_ms"] else ""
+    yield "due in", due(record["next_due_ms"]) + backs_off
     budget = "no limit" if record["budget"] < 0 else number(record["budget"])
     yield "spent", f"{number(record['spent'])} of {budget} · errors {number(record['errors'])}"
     if record["knobs"]:

@@ -60,6 +60,19 @@ class Operations(Parts):
         name = "least_crawl_delay" if shared else "crawl_delay"
         await self._part(host).set_host(host, {name: milliseconds})
 
+    async def set_language_interval(
+        self, host: str, milliseconds: int | None, *, shared: bool = False
+    ) -> None:
+        """Put an interval in the place of the crawl's, for the language of a host; None takes it away.
+
+        A queue that hosts share has the longest of theirs, and is never faster than the crawl.
+        """
+        if not shared:
+            value: Value | bool = False if milliseconds is None else milliseconds
+            await self._part(host).set_host(host, {"language_interval": value})
+        elif milliseconds is not None:
+            await self._part(host).set_host(host, {"least_language_interval": milliseconds})
+
     async def block(self, host: str) -> None:
         """Hand out nothing of a host; what it has queued stays."""
         await self.set_host(host, blocked=True)
@@ -161,6 +174,13 @@ class Operations(Parts):
     async def host(self, host: str) -> HostView | None:
         """Return one host, or None if the frontier does not know it."""
         return next(iter(await self._part(host).hosts([host])), None)
+
+    async def look(self, hosts: Sequence[str]) -> list[HostView]:
+        """Return some hosts, no more than CHUNK; those that the frontier does not know are left out."""
+        shares: dict[int, list[str]] = {}
+        for host in hosts:
+            shares.setdefault(self._number(host), []).append(host)
+        return [view for number, share in shares.items() for view in await self.parts[number].hosts(share)]
 
     async def _pending(self, part: Partition, host: str) -> AsyncIterator[Pending]:
         levels: list[Any] = await self._redis.zrevrange(f"{part.prefix}p:{host}", 0, -1)

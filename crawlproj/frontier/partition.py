@@ -365,18 +365,19 @@ class Partition:
 
 
 def _view(name: str, reply: Sequence[Any]) -> HostView:
-    state, queued, in_flight, interval, own, due, spent, budget, errors, knobs = reply
+    state, queued, in_flight, interval, source, due, spent, budget, errors, knobs, backs_off = reply
     return HostView(
         host=name,
         state=STATES[state.decode()],
         queued=queued,
         in_flight=in_flight,
         min_interval_ms=interval,
-        interval_source="lease" if own else "default",
+        interval_source=source.decode() or "default",
         next_due_ms=due,
         spent=spent,
         budget=budget,
         errors=errors,
+        backs_off_ms=backs_off,
         knobs=dict(json.loads(knobs)),
     )
 

@@ -110,11 +110,12 @@ class HostView:
     queued: int
     in_flight: int
     min_interval_ms: int
-    interval_source: str
+    interval_source: str  #: host (its own knob), robots, language or default (the crawl's)
     next_due_ms: int
     spent: int
     budget: int
     errors: int
+    backs_off_ms: int = 0  #: after an incident, or because it asked for that
     knobs: Mapping[str, float] = field(default_factory=dict)  #: its own; `blocked` is 1 if it is
 
 

@@ -42,7 +42,7 @@ async def test_host_shows_everything(run, frontier):
     await frontier.set_host("a.test", interval_ms=2000, cost_policy=1)
     (row,) = (await run("host", "a", "a.test", "--json")).json
     assert (row["state"], row["queued"], row["min_interval_ms"], row["interval_source"]) == (
-        "ready", 7, 2000, "lease",
+        "ready", 7, 2000, "host",
     )  # fmt: skip
     assert row["knobs"] == {"interval_ms": 2000, "cost_policy": "zero"}
     assert row["blocked"] is False

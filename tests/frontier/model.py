@@ -15,6 +15,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import EllipsisType
 from typing import NamedTuple
 
 CALENDAR = re.compile(
@@ -61,7 +62,9 @@ class Host:
     errors: int = 0
     steps: int = 0  #: incidents in a row
     waits_since: int = 0  #: when the last wait of the whole host began
+    backs_off_until: int = 0
     crawl_delay: int = 0
+    language_interval: int | None = None  #: in the place of the crawl's
     blocked: bool = False
     own: dict[str, float] = field(default_factory=dict)  #: its own knobs
 
@@ -161,13 +164,15 @@ class Model:
     def knob(self, host: Host, name: str) -> float:
         return host.own.get(name, self.knobs[name])
 
-    def interval_of(self, host: Host) -> tuple[int, bool]:
-        """Its own, else that of its robots.txt unless the crawl's is longer; and whether it is its own."""
-        crawl = int(self.knobs["interval_ms"])
+    def interval_of(self, host: Host) -> tuple[int, str]:
+        """Its own, else its robots.txt's unless that of its language or the crawl's is longer; and whose."""
         if "interval_ms" in host.own:
-            return int(host.own["interval_ms"]), True
+            return int(host.own["interval_ms"]), "host"
+        usual = int(self.knobs["interval_ms"]), "default"
+        if host.language_interval is not None:
+            usual = host.language_interval, "language"
         asked = int(min(host.crawl_delay, self.knob(host, "crawl_delay_max_ms")))
-        return max(asked, crawl), asked > crawl
+        return (asked, "robots") if asked > usual[0] else usual
 
     def is_retired(self, host: Host) -> bool:
         budget = self.knob(host, "total_budget")
@@ -312,7 +317,7 @@ class Model:
     def _lease(self, host: Host, worker: str, lease_ms: int) -> Lease:
         priority, item = host.items[0]
         host.take()
-        interval, is_own = self.interval_of(host)
+        interval, source = self.interval_of(host)
         host.in_flight += 1
         # What it took to notice that it was due is not added to every interval.
         is_noticed_late = self.now - host.due > min(interval / 4, 100)
@@ -327,7 +332,7 @@ class Model:
             is_new=not item.counted,
             at=self.now,
             deadline=self.now + lease_ms,
-            interval_ms=interval if is_own else None,
+            interval_ms=None if source == "default" else interval,
             knobs=dict(host.own),
         )
 
@@ -385,7 +390,9 @@ class Model:
             host.steps += 1
             wait = self._retry_delay(host, host.steps - 1, ending.jitter)
         host.waits_since = self.now
-        host.due = max(host.due, self.now + int(min(wait, self.knob(host, "retry_delay_max_ms"))))
+        ends = self.now + int(min(wait, self.knob(host, "retry_delay_max_ms")))
+        host.backs_off_until = max(host.backs_off_until, ends)
+        host.due = max(host.due, ends)
 
     def _retry_delay(self, host: Host, steps: int, jitter: float) -> int:
         return int(self.knob(host, "retry_delay_ms") * 2 ** min(steps, 30) * (0.75 + jitter / 2))
@@ -472,6 +479,7 @@ class Model:
         *,
         blocked: bool | None = None,
         crawl_delay: int | None = None,
+        language_interval: int | EllipsisType | None = ...,
     ) -> None:
         """None: it has none of its own any more. It goes at once where it belongs now."""
         host = self.hosts.get(name) or Host(name)
@@ -482,13 +490,22 @@ class Model:
             host.blocked = blocked
         if crawl_delay is not None:
             host.crawl_delay = crawl_delay
-        if not host.state and not (host.own or host.blocked or host.crawl_delay):
+        if language_interval is not ...:
+            host.language_interval = language_interval
+        has_language = host.language_interval is not None
+        if not host.state and not (host.own or host.blocked or host.crawl_delay or has_language):
             return  # nothing to know of it
         self.hosts[name] = host
         self._touch(name)
         if self.knob(host, "precedence") != before and host.state in ("ready", "inactive"):
             host.state = ""  # its turn depends on it
         self._settle()
+
+    def share_language_interval(self, name: str, ms: int) -> None:
+        """The longest that any of its hosts has, and never less than the crawl's of that moment."""
+        host = self.hosts.get(name) or Host(name)
+        before = self.knobs["interval_ms"] if host.language_interval is None else host.language_interval
+        self.set_host(name, {}, language_interval=max(int(before), ms))
 
     def set_crawl(self, knobs: Mapping[str, float], looked_at: list[str]) -> None:
         """They hold from now on. Hosts that may be free now are *looked_at*, in no order of their own."""

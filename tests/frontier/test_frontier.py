@@ -207,7 +207,7 @@ async def test_a_host_has_its_own_interval(fleet):
     await succeed(frontier, *grants.values())
     assert [grant.host for grant in await lease(frontier)] == ["a.test"]
     view = await frontier.host("a.test")
-    assert (view.min_interval_ms, view.interval_source) == (0, "lease")
+    assert (view.min_interval_ms, view.interval_source) == (0, "host")
     await frontier.set_host("a.test", interval_ms=None)
     view = await frontier.host("a.test")
     assert (view.min_interval_ms, view.interval_source) == (60_000, "default")

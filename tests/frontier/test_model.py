@@ -249,11 +249,12 @@ class Both(RuleBasedStateMachine):
                 queued=host.queued,
                 in_flight=host.in_flight,
                 min_interval_ms=model.interval_of(host)[0],
-                interval_source="lease" if model.interval_of(host)[1] else "default",
+                interval_source=model.interval_of(host)[1],
                 next_due_ms=max(0, host.due - model.now),
                 spent=host.spent,
                 budget=model.knob(host, "total_budget"),
                 errors=host.errors,
+                backs_off_ms=max(0, host.backs_off_until - model.now),
                 knobs=host.own | ({"blocked": 1} if host.blocked else {}),
             )
             for name, host in model.hosts.items()
@@ -540,6 +541,17 @@ class Both(RuleBasedStateMachine):
     def set_crawl_delay(self, host, ms):
         self.run(self.frontier.set_crawl_delay(host, ms))
         self.model.set_host(host, {}, crawl_delay=ms)
+
+    @rule(host=st.sampled_from(HOSTS), ms=st.sampled_from([None, 0, 20, 3000]))
+    def set_language_interval(self, host, ms):
+        self.run(self.frontier.set_language_interval(host, ms))
+        self.model.set_host(host, {}, language_interval=ms)
+
+    @rule(host=st.sampled_from(HOSTS), ms=st.sampled_from([0, 20, 3000]))
+    def share_a_language(self, host, ms):
+        """As a queue of several hosts hears of one of them."""
+        self.run(self.frontier.set_language_interval(host, ms, shared=True))
+        self.model.share_language_interval(host, ms)
 
     @rule(knobs=some(**KNOBS))
     def set_crawl(self, knobs):

@@ -2,7 +2,8 @@
 
 -- A host's fields. st: structure (r i s p t x); f in flight; lv priorities other than 0; nd next due, ms; sp spent;
 -- ss spent when its session began (-1: it ended while the host slept). Most hosts have no `more`: er errors; bo
--- backoff steps; ba when the last began; cd crawl-delay of its robots.txt, ms; k its own knobs, and `blocked`.
+-- backoff steps; ba when the last began; bu when it ends, while that is still to come; cd crawl-delay of its robots.txt,
+-- ms; li what has the place of the crawl's interval for hosts of its language, ms; k its own knobs, and `blocked`.
 local FIXED = '<c1IIddd'
 local hosts, touched = {}, {}
 
@@ -69,7 +70,10 @@ end
 
 local function packed_more(h)
   local m = h.more
-  if m and (m.er ~= 0 or m.bo ~= 0 or m.cd ~= 0 or m.k) then
+  if m and m.bu and m.bu <= now then
+    m.bu = nil
+  end
+  if m and (m.er ~= 0 or m.bo ~= 0 or m.cd ~= 0 or m.k or m.li or m.bu) then
     return cmsgpack.pack(m)
   end
   return ''
@@ -108,19 +112,21 @@ local function knob(h, name)
   return m and m.k and m.k[name] or ctl[name]
 end
 
--- Milliseconds between two starts, and whether that is the host's own affair: set by an operator, or asked
--- for by its robots.txt, which never makes it faster than the crawl.
+-- Milliseconds between two starts, and who says so: `host` (an operator, of this host), `robots` (its
+-- crawl-delay, where that is longer than the rest), `language`, or nobody but the crawl.
 local function interval_of(h)
   local m = h.more
   if not m then
-    return ctl.interval_ms, false
+    return ctl.interval_ms, nil
   elseif m.k and m.k.interval_ms then
-    return m.k.interval_ms, true
-  elseif m.cd > 0 then
-    local asked = math.min(m.cd, knob(h, 'crawl_delay_max_ms'))
-    return math.max(asked, ctl.interval_ms), asked > ctl.interval_ms
+    return m.k.interval_ms, 'host'
   end
-  return ctl.interval_ms, false
+  local interval = m.li or ctl.interval_ms
+  local asked = m.cd > 0 and math.min(m.cd, knob(h, 'crawl_delay_max_ms')) or 0
+  if asked > interval then
+    return asked, 'robots'
+  end
+  return interval, m.li and 'language'
 end
 
 local function is_blocked(h)

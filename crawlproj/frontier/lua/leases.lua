@@ -21,8 +21,9 @@ local function back_off(h, asked, jitter, leased_at)
     m.bo = m.bo + 1
     wait = retry_wait(h, m.bo - 1, jitter)
   end
-  m.ba = now
-  h.nd = math.max(h.nd, math.floor(now + math.min(wait, knob(h, 'retry_delay_max_ms'))))
+  local ends = math.floor(now + math.min(wait, knob(h, 'retry_delay_max_ms')))
+  m.ba, m.bu = now, math.max(m.bu or 0, ends)
+  h.nd = math.max(h.nd, ends)
 end
 
 -- A lease: leased at, attempts, kills, priority, whether this lease counted as a target; host, worker, entry
