@@ -3,7 +3,8 @@
     python -m benchmarks.breadth [--hosts 20000] [--few 1000] [--urls 5]
 
 Two crawls in real Scrapy processes with everything on (frontier, robots, throttle, cookies, store), but for
-a download handler that answers at once: one of few hosts, one of many, with the same pages on each. Printed
+a download handler that answers at once: of few hosts and of many, with the same pages on each. That of few
+runs before and after the other, and their mean counts, for a machine that others share changes its pace. Printed
 are the steps' times on the server and in the worker and their growth; the worker's memory and containers
 when it has warmed up and at the end; the keys in Redis before and after. Keys that expire by themselves
 (turns on a host, robots.txt) are counted apart.
@@ -149,8 +150,16 @@ def report(few: dict[str, Any], many: dict[str, Any], hosts: tuple[int, int]) ->
             print(f"  objects   {name}: {before:,} -> {after:,}")
 
 
+def with_means(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of *one*, its times those of both."""
+    return one | {
+        kind: {step: (one[kind][step] + other[kind][step]) / 2 for step in STEPS}
+        for kind in ("server", "worker")
+    }
+
+
 def main() -> None:
-    """Crawl few hosts, then many, and compare."""
+    """Crawl few hosts, many, and few once more, and compare."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--hosts", type=int, default=20_000)
     options.add_argument("--few", type=int, default=1_000)
@@ -163,8 +172,10 @@ def main() -> None:
             few = crawl(given.few, given.urls, home, client)
             client.flushdb()
             many = crawl(given.hosts, given.urls, home, client)
-            report(few, many, (given.few, given.hosts))
             stay, expire, longest = keys(client)
+            client.flushdb()
+            few = with_means(few, crawl(given.few, given.urls, home, client))
+            report(few, many, (given.few, given.hosts))
             most = many["most_keys"]
             print(f"\nkeys in Redis: 0 before, {most:,} at most, {stay.total():,} stay {dict(stay)}")
             print(f"  {expire.total():,} expire by themselves, the last in {longest} s: {dict(expire)}")
