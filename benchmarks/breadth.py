@@ -2,12 +2,12 @@
 
     python -m benchmarks.breadth [--hosts 20000] [--few 1000] [--urls 5]
 
-Two crawls in real Scrapy processes with everything on (frontier, robots, throttle, cookies, store), but for
-a download handler that answers at once: of few hosts and of many, with the same pages on each. That of few
-runs before and after the other, and their mean counts, for a machine that others share changes its pace. Printed
-are the steps' times on the server and in the worker and their growth; the worker's memory and containers
-when it has warmed up and at the end; the keys in Redis before and after. Keys that expire by themselves
-(turns on a host, robots.txt) are counted apart.
+Crawls in real Scrapy processes with everything on (frontier, robots, throttle, cookies, store), but for a
+download handler that answers at once: of few hosts and of many, with the same pages on each. That of few
+runs before and after the other, and their mean counts, for a machine that others share changes its pace.
+Printed are the steps' times on the server and in the worker and their growth; the worker's memory and
+containers when it has warmed up and at the end; the keys in Redis before and after. Keys that expire by
+themselves (turns on a host, robots.txt) are counted apart.
 """
 
 from __future__ import annotations
