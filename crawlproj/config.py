@@ -105,7 +105,8 @@ class Config:
             source_tag_seeds=_boolean(settings, "FRONTIER_SOURCE_TAG_SEEDS"),
             nofollow=_one_of(settings, "FRONTIER_NOFOLLOW", NOFOLLOW),
             ignored_extensions=_extensions(settings, "FRONTIER_IGNORED_EXTENSIONS"),
-            body_store=_unset(settings, "BODY_STORE", "bodies are kept in the database"),
+            body_store=settings.get("BODY_STORE") or None,
+            empty_below=_integer(settings, "EMPTY_BELOW_CHARACTERS"),
             render_mode=_one_of(settings, "RENDER_MODE", RENDER_MODES),
         )
 
@@ -205,14 +206,6 @@ def _integer(settings: BaseSettings, name: str, *, least: int = 0, most: int = 2
     if number != int(number):
         raise BadSetting(name, settings.get(name), "a whole number")
     return int(number)
-
-
-def _unset(settings: BaseSettings, name: str, why: str) -> str | None:
-    """Refuse any value of a setting that has a name already and no use yet."""
-    value: str | None = settings.get(name) or None
-    if value is not None:
-        raise BadSetting(name, value, f"unset: {why}")
-    return value
 
 
 def _boolean(settings: BaseSettings, name: str) -> bool:

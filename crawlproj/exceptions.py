@@ -9,6 +9,7 @@ CrawlError                  the base; `exit_code` is what a command ends with
 ├── Refused                 the state of a crawl does not allow it (4)
 │   └── SchemaMismatch      the database has another schema than this code
 ├── ServerUnreachable       Redis or PostgreSQL does not answer (5)
+├── BodyStoreFailed         the place where bodies are kept does not take or give one (5)
 ├── UnserialisableRequest   a request that cannot be kept as data (1)
 ├── UndecodableEntry        a queue entry that is no request of ours (1)
 └── MissingComponent        a component is enabled without one it needs (2)
@@ -83,6 +84,15 @@ class ServerUnreachable(CrawlError):
     def __init__(self, server: str, where: str, why: str) -> None:
         super().__init__(f"{server} at {where} cannot be reached: {why}")
         self.server = server
+
+
+class BodyStoreFailed(CrawlError):
+    """The place where bodies are kept does not take one, or does not give it back."""
+
+    exit_code = 5
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"BODY_STORE {where}: {why}")
 
 
 class MissingComponent(CrawlError):

@@ -25,6 +25,7 @@ from crawlproj.crawls import rows
 from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused, WrongUsage
 from crawlproj.frontier.codec import Codec
 from crawlproj.output import is_terminal
+from crawlproj.pages.bodies import body_store
 from crawlproj.progress import Ending, LiveLine, figures_of
 from crawlproj.wiring import require_companions
 from crawlproj.worker import Worker
@@ -73,6 +74,7 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     """Crawl until the run is over or a signal comes; return the exit code."""
     spidercls, config = check(settings, name, arguments)
     _check_reactor(settings)
+    body_store(config.body_store).check()
     with _said(settings, f"{config.crawl_name or name}   starting"):
         addresses = _servers(config, spidercls.name)
     # Everything that reads settings finds the servers there, scrapy-redis included.

@@ -92,7 +92,9 @@ COOKIES_MAX_DOMAINS = 5_000  # whose cookies a jar keeps, those used last: about
 
 # --- what is stored ---------------------------------------------------------------------------
 
-BODY_STORE = None  # unset: in the database
+EMPTY_BELOW_CHARACTERS = 1  # of main text: a page of one word is one that somebody has written
+BODY_STORE = None  # unset: in the database; or a URL that fsspec knows
+FETCH_RESULT_SECONDS = 86_400  # what was found last at a URL, for others to look up: half a KB each; 0: none
 
 # --- rendering --------------------------------------------------------------------------------
 

@@ -97,6 +97,7 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing: asyncio.Task[None] | None = None
         self._embedded = False
+        self._bodies = body_store(self.config.body_store)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Worker:
@@ -135,7 +136,7 @@ class Worker:
         await self.frontier.create(self.config, self.codec.fixed())
         self.store = PageStore(
             self.database,
-            body_store(self.config.body_store),
+            self._bodies,
             crawl=self.crawl,
             worker=self.id,
             under_way=lambda: len(self.visits),
@@ -169,6 +170,7 @@ class Worker:
         """Start an embedded server again that has died under us, until cancelled."""
         while self._embedded:
             await asyncio.sleep(GUARD_SECONDS)
+        self._bodies.check()
             try:
                 await asyncio.to_thread(connections.ensure_servers, self.config)
             except CrawlError as exc:

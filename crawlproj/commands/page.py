@@ -89,7 +89,7 @@ class Command(cli.Command):
             if opts.text:
                 _print_text(_content(connection, page))
             elif opts.body:
-                _print_body(_content(connection, page))
+                _print_body(_body(_content(connection, page), self.config))
             else:
                 _tell(Output(as_json=opts.json), connection, page, others)
         return None
@@ -157,15 +157,24 @@ def _print_text(content: Content) -> None:
         sys.stdout.write("\n")
 
 
-def _print_body(content: Content) -> None:
-    if content.body is None:
-        raise NotFound(f"the body is not in the database but in BODY_STORE, as {content.body_hash.hex()}")
+def _body(content: Content, config: Config) -> bytes:
+    """Return the body from where it was put. Raises BodyStoreFailed."""
+    from crawlproj.pages.bodies import read_body  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    if content.body is not None:
+        return content.body
+    if content.body_at is None:
+        raise NotFound(f"the body {content.body_hash.hex()} is no longer kept")
+    return read_body(content.body_at, content.body_hash, config.body_store)
+
+
+def _print_body(body: bytes) -> None:
     if not is_terminal(sys.stdout):
-        sys.stdout.buffer.write(content.body)
-    elif b"\0" in content.body:
+        sys.stdout.buffer.write(body)
+    elif b"\0" in body:
         raise WrongUsage("the body is binary, which a terminal cannot show: send it to a file")
     else:
-        sys.stdout.write(harmless(content.body.decode(errors="replace")))
+        sys.stdout.write(harmless(body.decode(errors="replace")))
 
 
 def _tell(out: Output, connection: Connection[Any], page: dict[str, Any], others: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ class Content:
     text: str | None  #: None for binary bodies
     outlinks: tuple[str, ...]
     body: bytes | None  #: None when it is not in the database
+    body_at: str | None  #: where it is instead; `crawlproj.pages.bodies.read_body` gets it
     body_hash: bytes
 
 
@@ -108,6 +109,7 @@ def page_content(connection: Connection[Any], object_id: bytes) -> Content | Non
         text=None if text is None else text.decode(),
         outlinks=tuple(link.url for link in links(rows[0]["outlinks"])),
         body=body,
+        body_at=rows[0]["body_at"],
         body_hash=rows[0]["body_hash"],
     )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 
-from crawlproj.exceptions import CrawlError
+from crawlproj.exceptions import BodyStoreFailed, CrawlError
 from crawlproj.pages import columns, record
 from crawlproj.pages.record import Packer, Row
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from crawlproj.connections import Database
     from crawlproj.items import PageObject
-    from crawlproj.pages.bodies import BodyStore
+    from crawlproj.pages.bodies import Body, BodyStore
 
     Connection = AsyncConnection[TupleRow]
 
@@ -46,6 +46,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _UNPACKABLE = (struct.error, TypeError, ValueError, ArithmeticError, AttributeError)
 
 _STORE = files(__package__).joinpath("sql", "store.sql").read_bytes()
+_KNOWN_BODIES = files(__package__).joinpath("sql", "known_bodies.sql").read_bytes()
 _PARTITIONS = files(__package__).joinpath("sql", "make_partitions.sql").read_bytes()
 
 
@@ -91,7 +92,12 @@ class PageStore:
         self._database = database
         self._bodies = bodies
         self._coming = under_way
-        self._constants = {"crawl_name": crawl.name, "crawl_id": crawl.id, "worker": worker}
+        self._constants = {
+            "crawl_name": crawl.name,
+            "crawl_id": crawl.id,
+            "worker": worker,
+            "body_store": bodies.address,
+        }
         self._new_packer = partial(Packer, crawl.name, keeps_links=keeps_links)
         self._packer = self._new_packer()
         self._waiting: deque[_Waiting] = deque()
@@ -228,10 +234,33 @@ class PageStore:
         return page, None
 
     async def _store(self, rows: Sequence[Row]) -> None:
-        bodies = {row.body.hash: row.body for row in rows if row.body is not None}
-        kept = {body.hash: body.data for body in await self._bodies.keep(list(bodies.values()))}
-        arguments = {**self._constants, **_arrays(rows, kept)}
+        own = self._bodies.address is None
+        if not own:
+            await self._keep({row.body.hash: row.body for row in rows if row.body is not None})
+        arguments = {**self._constants, **_arrays(rows, own_bodies=own)}
         await self._run(partial(self._execute, arguments=arguments))
+
+    async def _keep(self, bodies: dict[bytes, Body]) -> None:
+        """Bring bodies that nobody has kept yet to where they belong, waiting for as long as that takes.
+
+        Raises BodyStoreFailed when the store closes before it has succeeded.
+        """
+        known = await self._database.run(partial(_known_bodies, hashes=list(bodies)), single=True)
+        new = [body for name, body in bodies.items() if name not in known]
+        delay = _FIRST_WAIT
+        while new:
+            try:
+                await self._bodies.keep(new)
+            except BodyStoreFailed as error:
+                if self._closing.is_set():
+                    raise
+                if delay == _FIRST_WAIT:
+                    logger.warning("Bodies cannot be kept, and pages wait for them: %s", error)
+            else:
+                if delay != _FIRST_WAIT:
+                    logger.info("Bodies can be kept again")
+                return
+            delay = await self._pause(delay)
 
     async def _execute(self, connection: Connection, arguments: dict[str, Any]) -> None:
         if connection is not self._prepared_for:
@@ -250,10 +279,14 @@ class PageStore:
                     raise
                 if delay == _FIRST_WAIT:
                     logger.warning("PostgreSQL cannot store pages, trying on: %s", _line(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await self._closing.wait()
-            delay = min(delay * 2, _LONGEST_WAIT)
+            delay = await self._pause(delay)
+
+    async def _pause(self, delay: float) -> float:
+        """Wait, but not when the store closes, and return how long to wait the next time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._closing.wait()
+        return min(delay * 2, _LONGEST_WAIT)
 
     async def _make_partitions(self) -> None:
         self._partitions_due = time.monotonic() + _PARTITION_SECONDS
@@ -284,7 +317,12 @@ async def _partitions(connection: Connection) -> None:
     await connection.execute(_PARTITIONS, {"ahead": _PARTITION_DAYS})
 
 
-def _arrays(rows: Sequence[Row], bodies: dict[bytes, bytes]) -> dict[str, columns.Array]:
+async def _known_bodies(connection: Connection, hashes: list[bytes]) -> set[bytes]:
+    cursor = await connection.execute(_KNOWN_BODIES, {"hashes": hashes})
+    return {name for (name,) in await cursor.fetchall()}
+
+
+def _arrays(rows: Sequence[Row], *, own_bodies: bool) -> dict[str, columns.Array]:
     found = {
         name: columns.array(element, cells)
         for (name, element), cells in zip(
@@ -292,7 +330,7 @@ def _arrays(rows: Sequence[Row], bodies: dict[bytes, bytes]) -> dict[str, column
         )
     }
     found["body"] = columns.array(
-        "bytea", [columns.bytea(bodies.get(row.body.hash) if row.body else None) for row in rows]
+        "bytea", [columns.bytea(row.body.data if row.body and own_bodies else None) for row in rows]
     )
     items = [item for row in rows for item in row.items]
     for (name, element), cells in zip(

@@ -18,10 +18,11 @@ import pytest
 import zstandard
 from scrapy import Field, Item
 
-from crawlproj.exceptions import CrawlError
+from crawlproj.exceptions import BodyStoreFailed, CrawlError
 from crawlproj.items import FetchStatus, PageText, ScheduleStatus
 from crawlproj.pages import store as store_module
-from crawlproj.pages.bodies import DatabaseBodies
+from crawlproj.pages.bodies import DatabaseBodies, body_store, read_body
+from crawlproj.pages.rows import page_content
 from crawlproj.pages.store import PageStore
 from tests.pages.pages import (
     START,
@@ -83,6 +84,13 @@ def on_page(sql: Connection, body: str, *, when: str = "AFTER INSERT OR UPDATE",
         f" BEGIN {body} RETURN NULL; END $$;"
         f" CREATE {kind} watch {when} ON page {each.replace('ROW', 'FOR EACH ROW')} EXECUTE FUNCTION watch()"
     )
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for the truth of *condition*."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  # there is nobody to set an event
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -706,32 +714,122 @@ async def test_cancelled_store_is_told_to_everybody(stores, database_url):
             await asyncio.wait_for(put, 10)
 
 
-async def test_body_store_that_fails_ends_the_store(stores, sql):
-    """No page is committed whose body is not safe."""
+class Elsewhere:
+    """A place for bodies: it takes them, or raises what is next in *faults*."""
 
-    class Broken:
-        async def keep(self, bodies: Any) -> Any:
-            raise OSError("bucket is gone")
+    address = "memory://elsewhere"
 
-    with pytest.raises(CrawlError, match="bucket is gone"):
-        await stores(bodies=Broken()).put(done())
-    assert rows(sql, "SELECT count(*) FROM page") == [0]
+    def __init__(self, *faults: Exception) -> None:
+        self.faults = list(faults)
+        self.kept: list[bytes] = []
+
+    def check(self) -> None: ...
+
+    async def keep(self, bodies: Any) -> None:
+        if self.faults:
+            raise self.faults.pop(0)
+        self.kept.extend(body.hash for body in bodies)
+
+
+AWAY = BodyStoreFailed("memory://elsewhere", "bucket is gone")
 
 
 async def test_bodies_kept_elsewhere(stores, sql):
-    """A body store gets every body once before its page is stored, and decides what the database keeps."""
-    kept = []
-
-    class Elsewhere:
-        async def keep(self, bodies: Any) -> Any:
-            kept.extend(body.hash for body in bodies)
-            return ()
-
-    store = stores(bodies=Elsewhere())
+    """A body goes to its place once, before its page is stored, and its row says where it is."""
+    bodies = Elsewhere()
+    store = stores(bodies=bodies)
     await asyncio.gather(*[store.put(done(f"https://a.example/{n}")) for n in range(3)], store.put(failed()))
-    assert len(kept) == 1
-    assert rows(sql, "SELECT DISTINCT body_hash FROM page_object") == kept
+    await store.put(done("https://a.example/later"))
+    assert len(bodies.kept) == 1
+    assert rows(sql, "SELECT DISTINCT body_hash FROM page_object") == bodies.kept
+    (row,) = rows(sql, "SELECT body_hash, size, data, store FROM body")
+    assert row == (bodies.kept[0], len(done().body), None, bodies.address)
+
+
+async def test_body_is_committed_nowhere_before_it_is_kept(stores, sql, caplog, monkeypatch):
+    """While its place is away a page waits, with one warning; it is committed once the body is safe."""
+    monkeypatch.setattr(store_module, "_FIRST_WAIT", 0.01)
+    bodies = Elsewhere(AWAY, AWAY, AWAY)
+    counts = []
+
+    async def keep(batch: Any) -> None:
+        counts.extend(rows(sql, "SELECT count(*) FROM page"))
+        await Elsewhere.keep(bodies, batch)
+
+    monkeypatch.setattr(bodies, "keep", keep)
+    assert (await stores(bodies=bodies).put(done())).fetch_status is FetchStatus.DONE
+    assert counts == [0, 0, 0, 0]
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert "bucket is gone" in warning
+    assert rows(sql, "SELECT count(*) FROM page") == [1]
+
+
+async def test_body_that_cannot_be_kept_before_the_end(stores, sql, monkeypatch):
+    """A worker that is told to end does not wait for a place that is away; its pages stay uncommitted."""
+    monkeypatch.setattr(store_module, "_FIRST_WAIT", 30)
+    store = stores(bodies=Elsewhere(*[AWAY] * 9))
+    put = asyncio.create_task(store.put(done()))
+    await asyncio.sleep(0.1)
+    assert not put.done()
+    await asyncio.wait_for(store.close(), 10)
+    with pytest.raises(CrawlError, match=r"can no longer be stored: BODY_STORE .* bucket is gone"):
+        await put
+    assert rows(sql, "SELECT count(*) FROM page") == [0]
+
+
+async def test_body_store_that_breaks_ends_the_store(stores, sql):
+    """No page is committed whose body is not safe, whatever happens."""
+    with pytest.raises(CrawlError, match="a fault of ours"):
+        await stores(bodies=Elsewhere(TypeError("a fault of ours"))).put(done())
+    assert rows(sql, "SELECT count(*) FROM page") == [0]
+
+
+async def test_worker_that_dies_between_body_and_commit(stores, sql, tmp_path, database_url):
+    """The body is there and nothing refers to it; the page fetched again does, without a second copy."""
+    bodies = body_store(f"file://{tmp_path}")
+    dying = stores(bodies=bodies)
+    async with locked_pages(database_url):
+        put = asyncio.create_task(dying.put(done()))
+        await until(lambda: list(tmp_path.rglob("*.zst")))
+        (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "page store"]
+        task.cancel()
+        with pytest.raises(CrawlError):
+            await put
     assert rows(sql, "SELECT count(*) FROM body") == [0]
+    (path,) = tmp_path.rglob("*.zst")
+    written = path.stat().st_mtime_ns
+    await stores(worker="w2", bodies=bodies).put(done())
+    assert rows(sql, "SELECT encode(body_hash, 'hex'), store FROM body") == [(path.stem, bodies.address)]
+    assert path.stat().st_mtime_ns == written
+
+
+async def test_bodies_stay_where_they_were_put(stores, sql, tmp_path):
+    """With the setting changed between runs, a known body is not kept twice, and every one can be read."""
+    first, second = (body_store(f"file://{tmp_path}/{n}") for n in (1, 2))
+    for number, bodies in enumerate((None, first, second), 1):
+        store = stores(run=Run(id=number), bodies=bodies)
+        for n in range(number):
+            await store.put(done(f"https://a.example/{n}", words=f"words {n}", after=number))
+    assert rows(sql, "SELECT store FROM body ORDER BY store NULLS FIRST") == [
+        None,
+        first.address,
+        second.address,
+    ]
+    for n in range(3):
+        page = done(f"https://a.example/{n}", words=f"words {n}")
+        (object_id,) = rows(sql, "SELECT content_id FROM page WHERE url_key = %s", page.key)
+        content = page_content(sql, object_id)
+        assert (content.body or read_body(content.body_at, content.body_hash)) == page.body
+
+
+async def test_two_workers_with_the_same_bodies(stores, sql, tmp_path):
+    """Each body is one file and one row, however many workers come with it at the same moment."""
+    bodies = [body_store(f"file://{tmp_path}") for _ in range(2)]
+    workers = [stores(worker=f"w{n}", bodies=each) for n, each in enumerate(bodies)]
+    pages = [done(f"https://a.example/{n}", words=f"words {n % 7}") for n in range(60)]
+    await asyncio.gather(*[store.put(page) for page in pages for store in workers])
+    assert rows(sql, "SELECT count(*) FROM body") == [7]
+    assert len(list(tmp_path.rglob("*.*"))) == 7
 
 
 async def test_full_disk_is_waited_for(store, sql, caplog, monkeypatch):

@@ -3,10 +3,11 @@
 -- Every worker runs this same statement: rows are locked table by table, and within a table in the
 -- order of its key, so two workers with the same URLs wait for each other and never deadlock.
 --
--- crawl_name, crawl_id, worker: of the whole batch.
+-- crawl_name, crawl_id, worker, body_store: of the whole batch.
 -- All others are arrays, one element per page, but item_*: one per item.
 -- fetched_at: null when nothing was fetched.  content_status: done or empty, null without an object.
--- body: null when another store keeps it.  items: how many the page has now, null to leave them alone.
+-- body: null when another place keeps it, and body_store is which.  items: how many the page has now, null to leave them alone.
+-- etag, last_modified: of an object, or of a 304.
 -- page_outlinks: links of a page without an object.  request: see schema/0002_recovery.sql.
 WITH input AS MATERIALIZED (
     SELECT * FROM unnest(
@@ -44,9 +45,9 @@ WITH input AS MATERIALIZED (
     FROM input
     ON CONFLICT DO NOTHING
 ), bodies AS (
-    INSERT INTO body (body_hash, size, data)
-    SELECT body_hash, body_size, body
-    FROM input WHERE body IS NOT NULL ORDER BY body_hash
+    INSERT INTO body (body_hash, size, data, store)
+    SELECT body_hash, body_size, body, %(body_store)b::text
+    FROM input WHERE body_hash IS NOT NULL ORDER BY body_hash
     ON CONFLICT DO NOTHING
 ), objects AS (
     INSERT INTO page_object AS o (
@@ -105,8 +106,10 @@ ON CONFLICT (crawl_name, url_key) DO UPDATE SET
     (content_id, content_status, etag, last_modified) = (
         SELECT CASE WHEN moves THEN EXCLUDED.content_id ELSE p.content_id END,
                CASE WHEN moves THEN EXCLUDED.content_status ELSE p.content_status END,
-               CASE WHEN moves THEN EXCLUDED.etag ELSE p.etag END,
-               CASE WHEN moves THEN EXCLUDED.last_modified ELSE p.last_modified END
+               -- Of a 304 that brings newer ones, these count from now on.
+               CASE WHEN moves THEN EXCLUDED.etag ELSE coalesce(EXCLUDED.etag, p.etag) END,
+               CASE WHEN moves THEN EXCLUDED.last_modified
+                    ELSE coalesce(EXCLUDED.last_modified, p.last_modified) END
         FROM (SELECT EXCLUDED.content_status = 'done'
                      OR (EXCLUDED.content_status = 'empty' AND p.content_status IS DISTINCT FROM 'done')
                      AS moves) AS _)
