@@ -12,6 +12,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from crawlproj.exceptions import BadSetting
 from crawlproj.knobs import KNOBS
+from crawlproj.languages import primary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +50,9 @@ class Config:
     robots_retry_seconds: int
     lease_seconds: float
     knobs: Mapping[str, Value]  #: of a new frontier, by the names in crawlproj/knobs.py
+    language_intervals: Mapping[str, int]  #: ms between two starts on hosts of a language
+    profile_seconds: int
+    fetch_result_seconds: int
     turned: frozenset[str]  #: of these, those that were given on the command line
     seen_filter: str
     seen_shards: int
@@ -87,6 +91,9 @@ class Config:
             robots_retry_seconds=_integer(settings, "ROBOTS_RETRY_SECONDS", least=1),
             lease_seconds=_number(settings, "LEASE_SECONDS", least=1),
             knobs=_knobs(settings),
+            language_intervals=_language_intervals(settings),
+            profile_seconds=_integer(settings, "DOMAIN_PROFILE_SECONDS", least=1),
+            fetch_result_seconds=_integer(settings, "FETCH_RESULT_SECONDS"),
             turned=_turned(settings),
             seen_filter=_one_of(settings, "FRONTIER_SEEN_FILTER", SEEN_FILTERS),
             bloom_capacity=_integer(settings, "FRONTIER_BLOOM_CAPACITY", least=1, most=MOST_IN_BLOOM),
@@ -176,6 +183,22 @@ def _turned(settings: BaseSettings) -> frozenset[str]:
         if (settings.getpriority(knob.setting) or 0) >= typed
         or (preset and knob.name in DELAY_PRESETS["none"])
     )
+
+
+def _language_intervals(settings: BaseSettings) -> Mapping[str, int]:
+    name = "MIN_INTERVAL_MS_BY_LANGUAGE"
+    found: dict[str, int] = {}
+    for key, given in _mapping(settings, name).items():
+        language = str(key)
+        known = primary(language)
+        if known is None or known != language.lower():
+            instead = f"{known!r}, not {language!r}" if known else f"'ja' or 'zh', not {language!r}"
+            raise BadSetting(name, settings.get(name), f"languages in their short form: {instead}")
+        try:
+            found[known] = int(KNOBS["interval_ms"].parse(given))
+        except ValueError as exc:
+            raise BadSetting(name, settings.get(name), f"{exc}, for each language") from None
+    return found
 
 
 def _bloom_error(settings: BaseSettings) -> float:

@@ -16,7 +16,8 @@ from scrapy.utils.defer import deferred_from_coro
 
 from crawlproj.crawls.notes import TARGETS
 from crawlproj.exceptions import BadUrl, MissingComponent, Refused, UndecodableEntry, UnserialisableRequest
-from crawlproj.frontier.canonical import normalise
+from crawlproj.frontier.canonical import host_key, normalise
+from crawlproj.frontier.domain_records import DomainRecords
 from crawlproj.frontier.feed import Feed
 from crawlproj.frontier.records import Outcome
 from crawlproj.frontier.requests import to_request
@@ -71,6 +72,7 @@ class FrontierScheduler(BaseScheduler):
         self._ahead: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._feed: Feed | None = None
+        self._domains: DomainRecords | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -89,6 +91,13 @@ class FrontierScheduler(BaseScheduler):
 
     def start(self) -> None:
         """Begin to lease; called when the crawl has been claimed and the engine runs."""
+        worker = self._worker
+        self._domains = DomainRecords(
+            worker.frontier,
+            worker.scripts,
+            crawl=worker.crawl.frontier,
+            hold_seconds=self._config.lease_seconds,
+        )
         self._ahead = self._run(self._fetch_ahead())
         self._tasks = [self._run(self._renew())]
         if self._feed is not None:
@@ -286,6 +295,9 @@ class FrontierScheduler(BaseScheduler):
                     await self._wanted.wait()
 
     async def _accept(self, grants: list[Grant], expires: float) -> None:
+        assert self._domains is not None
+        for grant in grants:
+            self._domains.leased(grant.host)
         read: list[tuple[Grant, Lease, Stored]] = []
         for grant in grants:
             lease = self._lease(grant, expires)
@@ -293,6 +305,7 @@ class FrontierScheduler(BaseScheduler):
                 read.append((grant, lease, self._worker.codec.decode(grant.host, grant.entry)))
             except UndecodableEntry as exc:
                 await self._bury(grant, exc)
+        await self._worker.sampler.meet(host_key(stored.wire) for _, _, stored in read)
         validators = await self._known([stored.key for _, _, stored in read])
         self._ready.extend(
             (grant, lease, stored, validators.get(stored.key)) for grant, lease, stored in read
@@ -399,6 +412,8 @@ class FrontierScheduler(BaseScheduler):
             await asyncio.wait([self._scheduling])
         await self._give_back()
         await self._worker.frontier.release(self._worker.id, list(self._worker.visits))
+        if self._domains is not None:
+            await self._domains.close(CLOSE_SECONDS)
 
 
 def _times(request: Request, name: str) -> int:

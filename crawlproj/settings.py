@@ -35,10 +35,12 @@ MAX_RESULT = 0
 USER_AGENT = "crawlproj (+https://crawlproj.invalid; set USER_AGENT to name yourself)"
 ROBOTSTXT_OBEY = True
 MIN_INTERVAL_MS = 1000  # between two starts on one host, for the whole fleet
+MIN_INTERVAL_MS_BY_LANGUAGE = None  # {"ja": 2000} in its place there; no language makes a server weak
 HOST_MAX_IN_FLIGHT = 1  # as in Heritrix: one at a time is what nobody complains about
 MAX_CONCURRENT_COUNT = 32  # what one worker may have in flight: the one brake on cost
 ROBOTS_CACHE_SECONDS = 86_400  # RFC 9309: not longer than 24 hours
 ROBOTS_RETRY_SECONDS = 60  # how long an unreachable robots.txt means "disallow"
+DOMAIN_PROFILE_SECONDS = 604_800  # a domain's language and crawl-delay are remembered for a week
 CRAWL_DELAY_MAX_SECONDS = 300  # a longer crawl-delay is cut to this, as Heritrix does
 
 # --- frontier ---------------------------------------------------------------------------------
@@ -94,6 +96,7 @@ COOKIES_MAX_DOMAINS = 5_000  # whose cookies a jar keeps, those used last: about
 
 EMPTY_BELOW_CHARACTERS = 1  # of main text: a page of one word is one that somebody has written
 BODY_STORE = None  # unset: in the database; or a URL that fsspec knows
+FETCH_RESULT_SECONDS = 86_400  # what was found last at a URL, for others to look up: half a KB each; 0: none
 FETCH_RESULT_SECONDS = 86_400  # what was found last at a URL, for others to look up: half a KB each; 0: none
 
 # --- rendering --------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import gc
 import logging
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
@@ -25,7 +26,8 @@ from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.items import Lease
 from crawlproj.pages.bodies import body_store
 from crawlproj.pages.store import PageStore
-from crawlproj.politeness.pace import crawl_delay_ms
+from crawlproj.results.results import FetchResults
+from crawlproj.sampler.sampler import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LONGEST_DELAY = 86_400  # seconds; a robots.txt that asks for more means never
+CACHE_SECONDS = 2.0  # what a closing worker leaves for what others can do without
 GUARD_SECONDS = 5.0  # how long a dead embedded server stays dead
 
 
@@ -76,6 +78,8 @@ class Worker:
     crawl: Crawl
     frontier: Frontier
     store: PageStore
+    sampler: Sampler
+    results: FetchResults
 
     _all: ClassVar[WeakKeyDictionary[Crawler, Worker]] = WeakKeyDictionary()
 
@@ -143,6 +147,20 @@ class Worker:
             keeps_links=self.crawl.config.get("recovery_log", True),  # as the run began
         )
         self.store.start()
+        self.sampler = Sampler(
+            self.scripts,
+            self.frontier,
+            queues=self._queues,
+            intervals=self.config.language_intervals,
+            keep_seconds=self.config.profile_seconds,
+        )
+        self.results = FetchResults(
+            self.scripts,
+            partial(self.redis.info, "memory"),
+            crawl=self.crawl.name,
+            worker=self.id,
+            keep_seconds=self.config.fetch_result_seconds,
+        )
 
     def _calm_collector(self) -> None:
         """Let Python look for cycles less often, and not among what stays for the whole crawl."""
@@ -213,17 +231,6 @@ class Worker:
                 self._crawler.engine.close_spider_async(reason=reason)
             )
 
-    async def set_crawl_delay(self, host: str, seconds: float) -> None:
-        """Take a robots.txt's crawl-delay as the interval of its host's queue; a knob cuts it.
-
-        A queue that hosts share has the largest of theirs, also of those that ask for none any more.
-        """
-        interval = crawl_delay_ms(seconds, min_interval_ms=0, max_seconds=LONGEST_DELAY)
-        for queue in self._queues(host):
-            if queue != host and not interval:
-                continue
-            await self.frontier.set_crawl_delay(queue, interval, shared=queue != host)
-
     def has_own_interval(self, host: str) -> bool:
         """Return whether one of its URLs under way came with another interval than the crawl's."""
         return any(
@@ -240,6 +247,8 @@ class Worker:
         """Close the connections."""
         if self.is_open:
             self.is_open = False
+            await self.sampler.close(CACHE_SECONDS)
+            await self.results.close(CACHE_SECONDS)
             await self._disconnect()
 
     async def _disconnect(self) -> None:

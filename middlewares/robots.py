@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request, signals
@@ -50,13 +50,6 @@ NO_SERVER: dict[Finding, type[Exception]] = {
 }
 
 
-class Sampler(Protocol):
-    """Who is told of crawl-delays."""
-
-    async def set_crawl_delay(self, host: str, seconds: float) -> None:
-        """Take note of a host's crawl-delay; 0: it has none."""
-
-
 class RobotsMiddleware:
     """Hold a request until its host's robots.txt is known; drop it where that says no.
 
@@ -78,7 +71,6 @@ class RobotsMiddleware:
         self._config = self._worker.config
         self._token: str | None = crawler.settings.get("ROBOTSTXT_USER_AGENT")
         self._agent: str = crawler.settings.get("USER_AGENT") or ""
-        self._sampler: Sampler = self._worker
         self._delays: OrderedDict[str, float] = OrderedDict()
         self._closing = ClosingTime(partial(is_closing, crawler))
         self._robots: FleetRobots | None = None
@@ -171,9 +163,11 @@ class RobotsMiddleware:
 
     async def _found(self, authority: str, rules: Rules) -> None:
         """Tell of the crawl-delay, once for each host and value; 0 takes back what is asked for no more."""
-        if rules.finding not in TELLING:
-            return
         scheme, _, host = authority.partition("://")
+        if rules.finding not in TELLING:
+            if rules.finding is Finding.UNREACHABLE and host not in self._delays:
+                await self._worker.sampler.recall(host)
+            return
         seconds, told = self._delay(rules), self._delays.get(host)
         if not seconds and not told and (told == 0 or not self._worker.has_own_interval(host)):
             return
@@ -186,7 +180,7 @@ class RobotsMiddleware:
         self._delays[host] = seconds
         if len(self._delays) > REMEMBERED_DELAYS:
             self._delays.popitem(last=False)
-        await self._sampler.set_crawl_delay(host, seconds)
+        await self._worker.sampler.set_crawl_delay(host, seconds)
 
     def _delay(self, rules: Rules) -> float:
         return rules.crawl_delay(self._token or self._agent) or 0.0

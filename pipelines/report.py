@@ -10,7 +10,7 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
 
 from crawlproj.exceptions import BadUrl, Refused
-from crawlproj.frontier.canonical import fingerprint, normalise
+from crawlproj.frontier.canonical import fingerprint, host_key, normalise
 from crawlproj.frontier.records import Outcome
 from crawlproj.items import PageObject, ScheduleStatus
 from crawlproj.worker import Worker
@@ -83,6 +83,10 @@ class ReportPipeline:
         if not in_time:
             self._stats.inc_value("frontier/late")
         self._count(page)
+        worker.results.note(page)
+        if page.stores and page.text is not None:
+            host = host_key(page.url) if visit is None else host_key(visit.entry.wire)
+            worker.sampler.learn(host, page.text.language, _content_language(page))
         for listener in worker.after_finish:
             listener()
 
@@ -109,6 +113,10 @@ class ReportPipeline:
                 kind = "fetch" if status is page.fetch_status else "schedule"
                 self._worker.tally[f"{kind}:{status.value}"] += 1
                 self._stats.inc_value(f"page/{kind}/{status.value}")
+
+
+def _content_language(page: PageObject) -> str | None:
+    return next((value for name, value in page.headers if name.lower() == "content-language"), None)
 
 
 def _results(page: PageObject, codec: Codec) -> Iterator[int]:

@@ -1,8 +1,7 @@
-"""The delay rules: which interval a request keeps, and how delays combine."""
+"""The delay rules: which interval a request keeps, and how long those wait who were refused."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -38,16 +37,6 @@ def pace(leased_ms: int | None, default_ms: int) -> Pace:
     if leased_ms is None:
         return Pace(interval_ms=default_ms, source=IntervalSource.DEFAULT)
     return Pace(interval_ms=max(leased_ms, 0), source=IntervalSource.LEASE)
-
-
-def crawl_delay_ms(seconds: float | None, *, min_interval_ms: int, max_seconds: float) -> int:
-    """Combine a site's crawl-delay with the operator's own interval.
-
-    The delay is cut to *max_seconds*; the result is never below *min_interval_ms*.
-    """
-    if seconds is None or math.isnan(seconds) or seconds <= 0:
-        return min_interval_ms
-    return max(min_interval_ms, math.ceil(min(seconds, max_seconds) * 1000))
 
 
 def poll_ms(retry_ms: float, tries: int | None, *, jitter: float) -> float:

@@ -39,7 +39,7 @@ class OnlyRedis:
 
     def __init__(self, crawler: Crawler) -> None:
         self._worker = Worker.of(crawler)
-        self._worker.set_crawl_delay = self._told  # type: ignore[method-assign]
+        self._worker.sampler = self  # type: ignore[assignment]
         crawler.signals.connect(self._open, signal=signals.spider_opened)
         crawler.signals.connect(self._close, signal=signals.engine_stopped)
 
@@ -57,8 +57,11 @@ class OnlyRedis:
         await self._worker.scripts.close()
         await self._worker.redis.aclose()
 
-    async def _told(self, host: str, seconds: float) -> None:
+    async def set_crawl_delay(self, host: str, seconds: float) -> None:
         tell(host=host, seconds=seconds)
+
+    async def recall(self, host: str) -> None:
+        """Know nothing of a host whose robots.txt cannot be read."""
 
 
 class SmallSpider(Spider):
@@ -130,7 +133,7 @@ if __name__ == "__main__":
     import crawlproj.settings as ours
 
     for name in dir(ours):
-        if name.isupper() and name.startswith("FRONTIER_"):
+        if name.isupper() and name.startswith(("FRONTIER_", "MIN_INTERVAL_MS_", "DOMAIN_", "FETCH_")):
             settings[name] = getattr(ours, name)
     process = CrawlerProcess({**settings, **json.loads(sys.argv[2])})
     process.crawl(SmallSpider)

@@ -87,15 +87,19 @@ class Bench:
         self.crawler.crawling = True
         self.engine = self.crawler.engine = Engine((200, RULES))  # type: ignore[assignment]
         self.worker = Worker.of(self.crawler)
-        self.worker.set_crawl_delay = self.told  # type: ignore[method-assign]
+        self.worker.sampler = self  # type: ignore[assignment]
         self.redis = open_redis(redis_url)
         self.worker.scripts = Scripts(self.redis, "test")
         self.worker.is_open = True
         self.delays: list[tuple[str, float]] = []
+        self.recalled: list[str] = []
         self.middleware = RobotsMiddleware.from_crawler(self.crawler)
 
-    async def told(self, host: str, seconds: float) -> None:
+    async def set_crawl_delay(self, host: str, seconds: float) -> None:
         self.delays.append((host, seconds))
+
+    async def recall(self, host: str) -> None:
+        self.recalled.append(host)
 
     async def ask(self, url: str = "http://e.test/x", **more: Any) -> Exception | None:
         """Return what the middleware raised for a request, or None if it lets it pass."""
@@ -349,6 +353,16 @@ async def test_a_server_that_cannot_answer_takes_no_crawl_delay_back(
     bench.engine.answer = (503, b"")
     await bench.ask()
     assert bench.delays == [("e.test", 3.0)]
+    assert bench.recalled == []
+
+
+async def test_of_a_server_that_cannot_answer_the_crawl_delay_of_before_is_asked_for(bench: Bench) -> None:
+    """By a worker that knows none; of one that says that there is none, nothing is remembered."""
+    bench.engine.answer = (503, b"")
+    await bench.ask()
+    bench.engine.answer = (404, b"")
+    await bench.ask("http://other.test/")
+    assert (bench.delays, bench.recalled) == ([], ["e.test"])
 
 
 @pytest.mark.parametrize(("own_ms", "told"), [(3000, [("e.test", 0.0)]), (None, [])])

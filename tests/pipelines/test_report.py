@@ -62,9 +62,11 @@ async def report(loses, *, known_before=False, in_time=True):
     if known_before:
         seen.clear()
     frontier = LosingFrontier(seen, loses, in_time=in_time)
+    noted: list[PageObject] = []
     worker = SimpleNamespace(
-        visits={1: visit}, seen=seen, frontier=frontier, codec=CODEC, after_finish=[], tally=Counter()
-    )
+        visits={1: visit}, seen=seen, frontier=frontier, codec=CODEC, after_finish=[], tally=Counter(),
+        results=SimpleNamespace(note=noted.append),
+    )  # fmt: skip
     done = PageObject(
         url=page.url,
         canonical_url=page.canonical,
@@ -80,6 +82,7 @@ async def report(loses, *, known_before=False, in_time=True):
         schedule_status=ScheduleStatus.SUCCEEDED,
     )
     await ReportPipeline(worker, Stats())._report(done)
+    assert noted == [done]
     return frontier.sent, seen
 
 

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from crawlproj.politeness.pace import (
-    IntervalSource,
-    crawl_delay_ms,
-    pace,
-    poll_ms,
-)
+from crawlproj.politeness.pace import IntervalSource, pace, poll_ms
 
 
 @pytest.mark.parametrize(("leased", "expected"), [(5000, 5000), (200, 200), (0, 0)])
@@ -25,26 +18,6 @@ def test_without_a_lease_the_default_applies() -> None:
     """No interval in the lease is not an interval of zero."""
     found = pace(None, 1000)
     assert (found.interval_ms, found.source) == (1000, IntervalSource.DEFAULT)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "minimum", "expected"),
-    [
-        (0.5, 2000, 2000),  # a small delay does not shrink the operator's own interval
-        (3, 500, 3000),
-        (3600, 500, 300_000),  # cut, not ignored, and the host is not dropped
-        (3600, 600_000, 600_000),
-        (None, 700, 700),
-        (0, 700, 700),
-        (-1, 700, 700),
-        (math.nan, 700, 700),
-        (math.inf, 700, 300_000),
-        (0.0004, 0, 1),  # something is not nothing
-    ],
-)
-def test_crawl_delay_and_interval_combine_safely(seconds: float | None, minimum: int, expected: int) -> None:
-    """Never below the operator's interval, never above the cap for the site's sake."""
-    assert crawl_delay_ms(seconds, min_interval_ms=minimum, max_seconds=300) == expected
 
 
 def test_asking_again_slows_down_and_stays_bounded() -> None:
