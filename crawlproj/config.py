@@ -72,6 +72,7 @@ class Config:
     nofollow: str
     ignored_extensions: frozenset[str] | None
     body_store: str | None
+    empty_below: int  #: characters of main text that make content
     render_mode: str
 
     @classmethod

@@ -8,11 +8,11 @@
 | no usable answer                                | failed       | failed          | no     | null   |
 | 304 to our validators, content is stored        | not_modified | succeeded       | no     | null   |
 | 304 to them, no content; unasked 304 at first   | none         | retry           | no     | null   |
-| 2xx with main text, or a binary body            | done         | succeeded       | yes    | filled |
+| 2xx with enough main text, or a binary body     | done         | succeeded       | yes    | filled |
 | 2xx without (204, 205, no bytes, a shell)       | empty        | succeeded       | yes    | filled |
 | any other status                                | failed       | failed          | no     | null   |
 
-The first row that applies counts. How long the text of an error page is, is never asked.
+The first row that applies counts. How much text is enough the setting EMPTY_BELOW_CHARACTERS says. How long the text of an error page is, is never asked.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Attempt:
     disregarded: str | None = None  #: why it is not fetched at all
     redirected: bool = False  #: a redirect that is followed
     main_text_length: int | None = None  #: None: a binary body
+    empty_below: int = 1  #: characters of main text that make content
     body_size: int = 0
     is_shell: bool = False  #: an app's page that only a browser fills
     sent_validators: bool = False
@@ -75,7 +76,12 @@ def classify(attempt: Attempt) -> Verdict:
 
 
 def _answered(attempt: Attempt, status: int) -> Verdict:
-    nothing = status in NO_CONTENT or attempt.body_size == 0 or attempt.main_text_length == 0
+    length = attempt.main_text_length
+    nothing = (
+        status in NO_CONTENT
+        or attempt.body_size == 0
+        or (length is not None and length < attempt.empty_below)
+    )
     return Verdict(
         fetch_status=FetchStatus.EMPTY if nothing else FetchStatus.DONE,
         schedule_status=ScheduleStatus.SUCCEEDED,

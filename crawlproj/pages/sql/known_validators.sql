@@ -3,8 +3,8 @@
 -- nobody would know where it leads.
 -- crawl_name text, keys bytea[]  ->  url_key, etag, last_modified
 SELECT p.url_key,
-       CASE WHEN o.text_length = 0 OR c.config -> 'recovery_log' = 'false' THEN NULL ELSE p.etag END,
-       CASE WHEN o.text_length = 0 OR c.config -> 'recovery_log' = 'false' THEN NULL ELSE p.last_modified END
+       CASE WHEN o.fetch_status = 'empty' OR c.config -> 'recovery_log' = 'false' THEN NULL ELSE p.etag END,
+       CASE WHEN o.fetch_status = 'empty' OR c.config -> 'recovery_log' = 'false' THEN NULL ELSE p.last_modified END
   FROM page AS p
   JOIN page_object AS o ON o.object_id = p.content_id
   LEFT JOIN crawl AS c ON c.id = o.crawl_id
