@@ -97,7 +97,6 @@ COOKIES_MAX_DOMAINS = 5_000  # whose cookies a jar keeps, those used last: about
 EMPTY_BELOW_CHARACTERS = 1  # of main text: a page of one word is one that somebody has written
 BODY_STORE = None  # unset: in the database; or a URL that fsspec knows
 FETCH_RESULT_SECONDS = 86_400  # what was found last at a URL, for others to look up: half a KB each; 0: none
-FETCH_RESULT_SECONDS = 86_400  # what was found last at a URL, for others to look up: half a KB each; 0: none
 
 # --- rendering --------------------------------------------------------------------------------
 
