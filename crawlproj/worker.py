@@ -97,11 +97,11 @@ class Worker:
         #: called after every finished lease; the scheduler and the limits listen
         self.after_finish: list[Callable[[], None]] = []
         self.pages: Pages | None = None  #: the page middleware, when it is enabled
+        self._bodies = body_store(self.config.body_store)
         self._crawler = crawler
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing: asyncio.Task[None] | None = None
         self._embedded = False
-        self._bodies = body_store(self.config.body_store)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Worker:
@@ -170,6 +170,7 @@ class Worker:
             gc.set_threshold(self.config.gc_threshold, 20, 50)
 
     def _reach_servers(self) -> connections.Addresses:
+        self._bodies.check()
         addresses = connections.ensure_servers(self.config)
         self._embedded = addresses.redis_embedded or addresses.database_embedded
         with connections.connect_database(addresses.database_url) as connection:
@@ -188,7 +189,6 @@ class Worker:
         """Start an embedded server again that has died under us, until cancelled."""
         while self._embedded:
             await asyncio.sleep(GUARD_SECONDS)
-        self._bodies.check()
             try:
                 await asyncio.to_thread(connections.ensure_servers, self.config)
             except CrawlError as exc:
