@@ -48,9 +48,12 @@ class ClusterClient(RedisCluster):
             await self.initialize()  # it asks for the commands that there are, too
             self._has_map = True
 
-    async def note(self, moved: MovedError) -> None:
-        """Take one slot's new place from the server that has it no longer."""
+    async def note(self, moved: MovedError) -> bool:
+        """Take one slot's new place from the server that has it no longer; False: it was nobody's before."""
+        if moved.slot_id not in self.nodes_manager.slots_cache:
+            return False
         await self.nodes_manager.move_slot(moved)
+        return True
 
 
 class ClusterLanes:
@@ -83,10 +86,8 @@ class ClusterLanes:
         lane = None if self._lost else self._lane_of(call)
         if lane is not None:
             lane.take(call)
-            return
-        self._lost.append(call)
-        if self._finder is None or self._finder.done():
-            self._finder = asyncio.get_running_loop().create_task(self._find())
+        else:
+            self._lose(call)
 
     def are_together(self, keys: Sequence[str]) -> bool:
         """Say whether these keys are in one slot."""
@@ -95,9 +96,7 @@ class ClusterLanes:
     def redirect(self, call: Call, moved: MovedError) -> None:
         """Send a call to the server that has its slot now."""
         self._moved.append(moved)
-        self._lost.append(call)
-        if self._finder is None or self._finder.done():
-            self._finder = asyncio.get_running_loop().create_task(self._find())
+        self._lose(call)
 
     async def reconsider(self, lane: Lane, calls: list[Call]) -> list[Call]:
         """Send calls elsewhere that the lane's silent server has no longer; return the others."""
@@ -132,6 +131,11 @@ class ClusterLanes:
             self._lanes[address] = Lane(client, f"{address[0]}:{address[1]}", self)
         return self._lanes[address]
 
+    def _lose(self, call: Call) -> None:
+        self._lost.append(call)
+        if self._finder is None or self._finder.done():
+            self._finder = asyncio.get_running_loop().create_task(self._find())
+
     async def _find(self) -> None:
         """Learn where the lost calls belong, for as long as that takes, and send them there."""
         failures = 0
@@ -143,6 +147,10 @@ class ClusterLanes:
                 if failures and not self._warned:
                     self._warned = True
                     logger.warning("The Redis Cluster at %s does not say who has what: %s", self._name, exc)
+            except Exception as exc:  # noqa: BLE001  # whatever it is, nobody may wait for ever
+                lost, self._lost = self._lost, []
+                for call in lost:
+                    call.settle(exc)
             if not self._lost:
                 self._warned = False
                 return
@@ -159,8 +167,9 @@ class ClusterLanes:
                 lane.take(call)
 
     async def _learn(self) -> None:
-        if not self._moved:
-            await self._client.relearn()
         moved, self._moved = self._moved, []
+        known = bool(moved)
         for each in moved:
-            await self._client.note(each)
+            known = await self._client.note(each) and known
+        if not known:
+            await self._client.relearn()
