@@ -58,7 +58,7 @@ for i, key in ipairs(KEYS) do
   else
     gone[#gone + 1] = 'backoff_until'
   end
-  if ago ~= '' or #known > 0 then
+  if ago ~= '' or leases > 0 or #known > 0 then
     redis.call('HSET', key, unpack(set))
     redis.call('HDEL', key, unpack(gone))
     redis.call('PEXPIRE', key, whole(math.max(keep, due, backoff - now)))
