@@ -96,7 +96,7 @@ class Packer:
 
     def row(self, page: PageObject) -> Row:
         """Return the row of *page*. What it raises says that the page is made of impossible values."""
-        object_id, cells, body = self._object(page) if page.stores else (None, _NO_OBJECT, None)
+        object_id, cells, body = self._object(page) if page.stores else (None, _no_object(page), None)
         cells = _state(page) + self._recovery(page) + cells
         items = tuple(_item(page.key, n, item) for n, item in enumerate(page.items))
         size = sum(map(len, cells)) + (len(body.data) if body else 0) + sum(len(item[2]) for item in items)
@@ -138,6 +138,18 @@ class Packer:
             self._links(page),
         )
         return object_id, cells, Body(hash=name, size=len(page.body), data=self._compress(page.body))
+
+
+def _no_object(page: PageObject) -> tuple[bytes, ...]:
+    """Pack what a page says that stores no object: a 304 may bring newer validators of what is stored."""
+    if page.fetch_status is not FetchStatus.NOT_MODIFIED:
+        return _NO_OBJECT
+    return (
+        *(NULL,) * 11,
+        text(_validator(page, "etag")),
+        text(_validator(page, "last-modified")),
+        *(NULL,) * 2,
+    )
 
 
 def recovery_log(*groups: Iterable[Any], depth: int) -> bytes:

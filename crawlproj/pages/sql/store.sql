@@ -106,10 +106,13 @@ ON CONFLICT (crawl_name, url_key) DO UPDATE SET
     (content_id, content_status, etag, last_modified) = (
         SELECT CASE WHEN moves THEN EXCLUDED.content_id ELSE p.content_id END,
                CASE WHEN moves THEN EXCLUDED.content_status ELSE p.content_status END,
-               -- Of a 304 that brings newer ones, these count from now on.
-               CASE WHEN moves THEN EXCLUDED.etag ELSE coalesce(EXCLUDED.etag, p.etag) END,
+               -- Of a 304 that brings newer ones, these count from now on; of an empty answer never.
+               CASE WHEN moves THEN EXCLUDED.etag
+                    WHEN EXCLUDED.content_status IS NULL THEN coalesce(EXCLUDED.etag, p.etag)
+                    ELSE p.etag END,
                CASE WHEN moves THEN EXCLUDED.last_modified
-                    ELSE coalesce(EXCLUDED.last_modified, p.last_modified) END
+                    WHEN EXCLUDED.content_status IS NULL THEN coalesce(EXCLUDED.last_modified, p.last_modified)
+                    ELSE p.last_modified END
         FROM (SELECT EXCLUDED.content_status = 'done'
                      OR (EXCLUDED.content_status = 'empty' AND p.content_status IS DISTINCT FROM 'done')
                      AS moves) AS _)
