@@ -128,10 +128,14 @@ DOWNLOADER_MIDDLEWARES_BASE = {
     # Ours does not decode a page that does not hold the word.
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
     "middlewares.metarefresh.MetaRefreshMiddleware": 580,
-    # Ours tells when a compressed body ends early; Scrapy's returns what there is as if it were all.
+    # Ours tells when a compressed body ends early; Scrapy's returns what there is as if it were all. What
+    # grows large is unpacked in a thread.
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "middlewares.compression.CompressionMiddleware": 590,
-    # Behind Scrapy's redirects (600), which copy the headers: validators of one URL are no other's.
+    # Ours takes an answer that leads nowhere for what it is; Scrapy's asks for the page again, or breaks.
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "middlewares.redirect.RedirectMiddleware": 600,
+    # Behind the redirects, which copy the headers: validators of one URL are no other's.
     "middlewares.conditional.ConditionalMiddleware": 610,
     # Ours does not fetch a list from the Internet, with the event loop standing still, to read a cookie.
     "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
