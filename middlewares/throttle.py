@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 
+from crawlproj.downloads.errors import status_of
 from crawlproj.exceptions import MissingComponent
 from crawlproj.frontier.canonical import host_key, normalise
 from crawlproj.items import Lease
@@ -87,8 +88,11 @@ class ThrottleMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Give the place back."""
+        """Give the place back, and note what the wire had said when it went wrong."""
         self._give_back(request)
+        visit = self._worker.visit_of(request)
+        if visit is not None:
+            visit.http_status = status_of(exception)
 
     def request_left_downloader(self, request: Request) -> None:
         """Give the place back, also when nobody waits for the answer any more."""

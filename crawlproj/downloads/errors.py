@@ -10,6 +10,7 @@ import pycurl  # type: ignore[import-untyped]
 from scrapy.core.downloader.handlers.http11 import TunnelError
 from scrapy.exceptions import (
     CannotResolveHostError,
+    DownloadCancelledError,
     DownloadConnectionRefusedError,
     DownloadFailedError,
     DownloadTimeoutError,
@@ -23,14 +24,33 @@ if TYPE_CHECKING:
 CUT_SHORT = frozenset({pycurl.E_PARTIAL_FILE, pycurl.E_RECV_ERROR, pycurl.E_GOT_NOTHING})
 
 _WEIRD_SERVER_REPLY = 8
+_TOO_LARGE = 100  # a header of more than 100 KB, headers of more than 300 KB, more than 5000 of them
+_LENGTH = "Content-Length"
 _LEGACY_TLS = "legacy renegotiation"
 _FIRST_REFUSAL = 300
+
+
+class BadAnswer(DownloadFailedError):
+    """What came is no HTTP, though libcurl lets it pass."""
 
 
 def is_refusal(error: pycurl.error) -> bool:
     """Return whether libcurl is stricter here than Scrapy's own handler, and browsers."""
     code, words = error.args
-    return bool(code == _WEIRD_SERVER_REPLY or (code == pycurl.E_SSL_CONNECT_ERROR and _LEGACY_TLS in words))
+    if code == _WEIRD_SERVER_REPLY:
+        return _LENGTH not in words  # where the body ends nobody can know
+    return bool(code == pycurl.E_SSL_CONNECT_ERROR and _LEGACY_TLS in words)
+
+
+def note_status(error: Exception, status: int) -> None:
+    """Keep with an error which status the answer had."""
+    error.http_status = status  # type: ignore[attr-defined]
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the status of the answer that ended in *error*, if it had come so far."""
+    status = getattr(error, "http_status", None)
+    return status if isinstance(status, int) else None
 
 
 def explained(curl: pycurl.Curl, request: Request, error: pycurl.error) -> Exception:
@@ -45,6 +65,8 @@ def explained(curl: pycurl.Curl, request: Request, error: pycurl.error) -> Excep
         return CannotResolveHostError(words)
     if code in {pycurl.E_URL_MALFORMAT, pycurl.E_UNSUPPORTED_PROTOCOL} and not _has_answered(curl):
         return UnsupportedURLSchemeError(words)
+    if code == _TOO_LARGE:
+        return DownloadCancelledError(words)
     if code == pycurl.E_COULDNT_CONNECT:
         return _unconnected(curl.getinfo(pycurl.OS_ERRNO), words)
     return DownloadFailedError(words)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pycurl  # type: ignore[import-untyped]
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
-from scrapy.exceptions import NotConfigured, ResponseDataLossError
+from scrapy.exceptions import DownloadFailedError, NotConfigured, ResponseDataLossError
 from scrapy.responsetypes import responsetypes
 
 from crawlproj.downloads import options
-from crawlproj.downloads.errors import CUT_SHORT, explained, is_refusal
+from crawlproj.downloads.errors import CUT_SHORT, explained, is_refusal, note_status
 from crawlproj.downloads.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -75,11 +75,14 @@ class CurlDownloadHandler(BaseDownloadHandler):
             await self._multi.perform(curl)
         except pycurl.error as exc:
             error = exc
-        if error is not None and self._twisted_gets_on(request, error):
-            assert self._twisted is not None
-            return await self._twisted.download_request(request)
         try:
+            if error is not None and self._twisted_gets_on(request, error):
+                return await self._by_twisted(curl, request, error)
             return self._response(curl, transfer, error)
+        except Exception as exc:
+            if transfer.status:
+                note_status(exc, transfer.status)
+            raise
         finally:
             curl.reset()
             if len(self._idle) < IDLE_HANDLES:
@@ -127,6 +130,14 @@ class CurlDownloadHandler(BaseDownloadHandler):
             transfer.stop.response = response
             raise transfer.stop
         return response
+
+    async def _by_twisted(self, curl: pycurl.Curl, request: Request, error: pycurl.error) -> Response:
+        """Ask Scrapy's handler. What it cannot read either is what libcurl says that it is."""
+        assert self._twisted is not None
+        try:
+            return await self._twisted.download_request(request)
+        except DownloadFailedError:
+            raise explained(curl, request, error) from error
 
     def _check_dataloss(self, request: Request, error: pycurl.error) -> None:
         if not request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):

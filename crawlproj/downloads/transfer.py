@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher  # type: ignore[import-untyped]
 from scrapy import signals
-from scrapy.exceptions import DownloadCancelledError, StopDownload
+from scrapy.exceptions import DownloadCancelledError, ResponseDataLossError, StopDownload
 from scrapy.http import Headers
 from twisted.python.failure import Failure
+
+from crawlproj.downloads.errors import BadAnswer
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -23,6 +25,7 @@ _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 )
 _FIRST_FINAL = 200
+_DIGITS = 3  # of a status; libcurl reads so many, and does not mind if there are more
 _NO_BODY = frozenset({204, 304})
 
 
@@ -81,11 +84,11 @@ class Transfer:
         """Take a line of the head, the empty one at its end included. -1 ends the transfer."""
         if self.begun:
             return None  # a trailer
-        if line.startswith(b"HTTP/"):
+        if line[:5].upper() == b"HTTP/":
             self._lines = [line]
         elif line.strip():
             self._lines.append(line)
-        elif _status(self._lines) >= _FIRST_FINAL:
+        elif not self._is_interim():
             return self._step(None)
         return None
 
@@ -96,10 +99,13 @@ class Transfer:
     def end(self, *, whole: bool) -> None:
         """Make what has come in the answer's body. *whole*: libcurl has no complaints.
 
-        Raises DownloadCancelledError for a body that is too large, and what a listener broke on.
+        Raises DownloadCancelledError for a body that is too large, ResponseDataLossError for a head without
+        its end, BadAnswer for what is no HTTP, and what a listener broke on.
         """
         if whole and not self.begun:
             self._step(None)
+            if self._error is None and self.status >= _FIRST_FINAL:
+                self._error = ResponseDataLossError(f"{self.request.url}: the headers end early")
         if self._error is not None:
             raise self._error
         self.body = b"".join(self._chunks)
@@ -107,6 +113,12 @@ class Transfer:
             self.flags.append("download_stopped")
         elif whole and self._ends_with_connection():
             self.flags.append("partial")
+
+    def _is_interim(self) -> bool:
+        try:
+            return _status(self._lines) < _FIRST_FINAL
+        except BadAnswer:
+            return False  # the next step says so
 
     def _step(self, data: bytes | None) -> int | None:
         try:
@@ -173,7 +185,11 @@ class Transfer:
 
 
 def _status(lines: list[bytes]) -> int:
-    return int(lines[0].split(None, 2)[1])
+    """Return the status of an answer. Raises BadAnswer where it is none."""
+    words = lines[0].split(None, 2) if lines else []
+    if len(words) < 2 or len(words[1]) != _DIGITS or not words[1].isdigit():  # noqa: PLR2004
+        raise BadAnswer(f"{lines[0][:100] if lines else b''!r} is no status line")
+    return int(words[1])
 
 
 def _headers(lines: list[bytes]) -> tuple[Headers, bool]:

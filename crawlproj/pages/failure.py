@@ -44,16 +44,16 @@ _AGAIN = _HOST | {"truncated", "bad_http", "browser_crash", "network_error"}
 # By name, because the libraries that raise them are not all installed, and their errors wrap each
 # other: what a handler calls "refused" may hold a failed handshake. The first line that fits counts.
 _NAMES: tuple[tuple[str, frozenset[str]], ...] = (
-    ("too_large", frozenset({"_DecompressionMaxSizeExceeded"})),
-    ("bad_content_encoding", frozenset({"BadGzipFile", "zlib.error", "brotli.error", "ZstdError",
-                                        "struct.error"})),
+    ("too_large", frozenset({"_DecompressionMaxSizeExceeded", "TooMuch"})),
+    ("bad_content_encoding", frozenset({"NotAsSaid", "BadGzipFile", "zlib.error", "brotli.error",
+                                        "ZstdError", "struct.error"})),
     ("tls", frozenset({"SSLError", "CertificateError", "OpenSSL.SSL.Error", "VerificationError",
                        "ClientSSLError"})),
     ("dns", frozenset({"DNSLookupError", "UnknownHostError", "gaierror", "ClientConnectorDNSError"})),
     ("proxy", frozenset({"TunnelError", "ClientProxyConnectionError", "ClientHttpProxyError"})),
     ("browser_crash", frozenset({"TargetClosedError"})),
     ("timeout", frozenset({"TimeoutError", "TCPTimedOutError", "ServerTimeoutError"})),
-    ("bad_http", frozenset({"ParseError", "BadHttpMessage", "ClientResponseError"})),
+    ("bad_http", frozenset({"BadAnswer", "ParseError", "BadHttpMessage", "ClientResponseError"})),
     ("connection_lost", frozenset({"ConnectionDone", "ConnectionLost", "ConnectionAborted",
                                    "ConnectionResetError", "BrokenPipeError", "ServerDisconnectedError"})),
     ("refused", frozenset({"ConnectionRefusedError"})),

@@ -8,13 +8,12 @@ import socket
 import ssl
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.downloads.certificate import write_certificate
 from tests.downloads.raw_server import TunnelProxy, raw_server
 
 if TYPE_CHECKING:
@@ -302,34 +301,6 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawServer]:
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with raw_server({"/plain": ANSWERS["/plain"].encode()}, context) as server:
         yield server
-
-
-def write_certificate(key_file: Path, certificate_file: Path) -> None:
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "site.example")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    key_file.write_bytes(private)
-    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
 @pytest.mark.parametrize("handler", ["twisted", "curl"])
