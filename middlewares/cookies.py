@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from scrapy.http.cookies import CookieJar
 
 
+LARGEST = 4096  #: characters of a cookie's name and value; browsers take no larger one, and servers neither
+
+
 class CookiesMiddleware(ScrapyCookiesMiddleware):
     """Keeps cookies as Scrapy does, by the list of public suffixes that comes with tldextract.
 
@@ -42,6 +45,8 @@ class CookiesMiddleware(ScrapyCookiesMiddleware):
     def _process_cookies(self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request) -> None:
         host = (urlparse_cached(request).hostname or "").lower()
         for cookie in cookies:
+            if len(cookie.name) + len(cookie.value or "") > LARGEST:
+                continue
             domain = cookie.domain.removeprefix(".")
             if domain and is_public(domain):  # no cookie is for all of it
                 if domain != host:

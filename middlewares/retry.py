@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from crawlproj.pages.failure import Failure
 
 logger = logging.getLogger(__name__)
+
+PARTIAL = 206
+_RANGE = re.compile(rb"\s*bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18})", re.IGNORECASE)
 
 
 class RetryMiddleware:
@@ -57,8 +61,8 @@ class RetryMiddleware:
         lease = request.meta.get("lease")
         if not isinstance(lease, Lease):
             return response
-        if TRUNCATED in response.flags:
-            cut = ResponseDataLossError("the compressed body ends early")
+        if TRUNCATED in response.flags or _is_a_part(request, response):
+            cut = ResponseDataLossError("the body is not all there")
             self._retry(request, lease, explain(cut))
             raise cut
         if response.status in self._statuses:
@@ -96,6 +100,14 @@ class RetryMiddleware:
         self._stats.inc_value(f"retry/reason_count/{why.reason}")
         logger.debug("Retrying %s later (%s)", request, why.detail or why.reason)
         raise RetryLater(why.reason, retry_after_ms=wait_ms, host_incident=why.host_incident) from cause
+
+
+def _is_a_part(request: Request, response: Response) -> bool:
+    """Return whether a server sends a part of a page, though nobody has asked for one."""
+    if response.status != PARTIAL or "Range" in request.headers:
+        return False
+    said = _RANGE.match(response.headers.get("Content-Range") or b"")
+    return said is not None and (int(said[1]), int(said[2]) + 1) != (0, int(said[3]))
 
 
 def _chosen_exceptions(settings: BaseSettings) -> tuple[type[BaseException], ...] | None:
