@@ -22,8 +22,9 @@ class HealthMiddleware:
 
     It stands behind decompression, redirects and retries. Spiders find the signal in
     `response.meta["health_signal"]`. An answer outside of 2xx has none, and neither has a request that
-    came from elsewhere than the frontier. A page that does not declare its encoding comes to the spider
-    with the one that its text was read in: Scrapy's own guess would be another, and take tens of ms.
+    came from elsewhere than the frontier. A page that does not declare its encoding, or names one that
+    no text has, comes to the spider with the one that its text was read in: Scrapy's own guess would be
+    another, and take tens of ms, and of such a name it makes an error.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -44,7 +45,9 @@ class HealthMiddleware:
         text = extract(response.body, content_type)
         request.meta["health_signal"] = raw_signal(text)
         visit.text = text
-        guessed = text.encoding not in {None, "utf-8"} and not is_declared(response.body, content_type)
-        if guessed and isinstance(response, TextResponse):
-            return response.replace(encoding=text.encoding)
-        return response
+        if text.encoding is None or not isinstance(response, TextResponse):
+            return response
+        said = text.encoding in (content_type or "").lower()  # mostly, and looked at most quickly
+        if said or is_declared(response.body, content_type):
+            return response
+        return response.replace(encoding=text.encoding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from resiliparse.parse.encoding import detect_encoding
@@ -77,13 +78,25 @@ def is_declared(body: bytes, content_type: str | None) -> bool:
 
 def _declared(body: bytes, content_type: str | None, declared: str | None, *, markup: bool) -> Iterator[str]:
     """Yield what the page says of itself, the most trusted first."""
-    if declared and (encoding := resolve_encoding(declared)) and encoding not in _NO_ENCODINGS:
+    if declared and (encoding := resolve_encoding(declared)) and _is_of_text(encoding):
         yield _endian(encoding)
-    if (encoding := http_content_type_encoding(content_type)) and encoding not in _NO_ENCODINGS:
+    if (encoding := http_content_type_encoding(content_type)) and _is_of_text(encoding):
         yield _endian(encoding)
-    if markup and (encoding := html_body_declared_encoding(body)) and encoding not in _NO_ENCODINGS:
+    if markup and (encoding := html_body_declared_encoding(body)) and _is_of_text(encoding):
         # The declaration could be read as ASCII, so it cannot be true.
         yield "utf-8" if encoding.startswith(("utf-16", "utf-32")) else encoding
+
+
+@lru_cache(256)
+def _is_of_text(encoding: str) -> bool:
+    """Return whether a text may be in *encoding*: Python has others, like rot13 and base64."""
+    if encoding in _NO_ENCODINGS:
+        return False
+    try:
+        "".encode(encoding)
+    except (LookupError, UnicodeError, ValueError):
+        return False
+    return True
 
 
 def _endian(encoding: str) -> str:
