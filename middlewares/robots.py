@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from functools import partial
+from ssl import SSLError
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ from scrapy.http.request import NO_CALLBACK
 from crawlproj.exceptions import Disregarded, MissingComponent, RetryLater, WorkerCloses
 from crawlproj.frontier.canonical import host_key, normalise
 from crawlproj.items import Lease
+from crawlproj.pages.failure import explain
 from crawlproj.politeness.closing import ClosingTime, is_closing
 from crawlproj.politeness.fleet_robots import FleetRobots
 from crawlproj.politeness.pace import INTERVAL
@@ -46,6 +48,7 @@ TELLING = frozenset({Finding.RULES, Finding.ABSENT})
 NO_SERVER: dict[Finding, type[Exception]] = {
     Finding.UNRESOLVED: CannotResolveHostError,
     Finding.REFUSED: DownloadConnectionRefusedError,
+    Finding.INSECURE: SSLError,
     Finding.BROKEN: DownloadFailedError,
 }
 
@@ -156,6 +159,8 @@ class RobotsMiddleware:
         if isinstance(error, IgnoreRequest) and not isinstance(error, RetryLater):
             return RobotsFile(finding=Finding.ABSENT)  # redirects without end, a body that explodes
         self._count(f"exception_count/{type(error).__name__}")
+        if explain(error).reason == "tls":
+            return RobotsFile(finding=Finding.INSECURE)
         for finding, kind in NO_SERVER.items():
             if isinstance(error, kind):
                 return RobotsFile(finding=finding)

@@ -23,10 +23,11 @@ class Finding(StrEnum):
     UNRESOLVED = "unresolved"  #: no server: the name has no address
     REFUSED = "refused"  #: no server: it takes no connection
     BROKEN = "broken"  #: no server: the connection broke
+    INSECURE = "insecure"  #: no server: it and we do not agree on TLS
 
 
 #: Nobody answered, so nobody said no: a page of such a host fails the way its robots.txt did.
-NO_SERVER = frozenset({Finding.UNRESOLVED, Finding.REFUSED, Finding.BROKEN})
+NO_SERVER = frozenset({Finding.UNRESOLVED, Finding.REFUSED, Finding.BROKEN, Finding.INSECURE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
