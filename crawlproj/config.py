@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 RENDER_MODES = ("off",)  # a mode that would be taken and not obeyed is worse than none
 NOFOLLOW = ("obey", "ignore")
 SEEN_FILTERS = ("exact", "bloom")
+REVISIT_POLICIES = ("fixed", "adaptive")
+LONGEST_REVISIT = 3_153_600_000  #: seconds, 100 years: no time that PostgreSQL could not store
 DELAY_PRESETS: Mapping[str, Mapping[str, Value]] = {  # what a delay is that is not set
     "none": {"delay_factor": 0, "min_delay_ms": 0, "max_delay_ms": 30_000},
     "heritrix": {"delay_factor": 5, "min_delay_ms": 3_000, "max_delay_ms": 30_000},
@@ -71,6 +73,10 @@ class Config:
     source_tag_seeds: bool
     nofollow: str
     ignored_extensions: frozenset[str] | None
+    revisit_policy: str
+    revisit_interval_seconds: int
+    revisit_min_seconds: int
+    revisit_max_seconds: int
     body_store: str | None
     empty_below: int  #: characters of main text that make content
     render_mode: str
@@ -113,6 +119,12 @@ class Config:
             source_tag_seeds=_boolean(settings, "FRONTIER_SOURCE_TAG_SEEDS"),
             nofollow=_one_of(settings, "FRONTIER_NOFOLLOW", NOFOLLOW),
             ignored_extensions=_extensions(settings, "FRONTIER_IGNORED_EXTENSIONS"),
+            revisit_policy=_one_of(settings, "REVISIT_POLICY", REVISIT_POLICIES),
+            revisit_interval_seconds=_integer(settings, "REVISIT_INTERVAL_SECONDS", most=LONGEST_REVISIT),
+            revisit_min_seconds=_integer(
+                settings, "REVISIT_MIN_SECONDS", least=1, most=_integer(settings, "REVISIT_MAX_SECONDS")
+            ),
+            revisit_max_seconds=_integer(settings, "REVISIT_MAX_SECONDS", least=1, most=LONGEST_REVISIT),
             body_store=settings.get("BODY_STORE") or None,
             empty_below=_integer(settings, "EMPTY_BELOW_CHARACTERS"),
             render_mode=_one_of(settings, "RENDER_MODE", RENDER_MODES),

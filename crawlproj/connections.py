@@ -268,6 +268,10 @@ class Database:
                     self._recovered()
                     return result
 
+    def another(self, name: str) -> Database:
+        """Return another connection to the same server, for work that takes long."""
+        return Database(self._url, name=name)
+
     async def close(self) -> None:
         """Let what runs finish, unless the server is away, and close the connection."""
         self._closing.set()

@@ -152,6 +152,7 @@ class Visit:
     redirects: int = 0  #: of the chain so far
     retries: int = 0  #: by Scrapy's own retries, under this one lease
     has_content: bool = False  #: whether an earlier run has stored content of it
+    content_size: int = 0  #: of that, in bytes
     answered: bool = False  #: whether a response has come as far as the spider
     started: float = 0.0  #: monotonic, when it went on the wire
     ended: float = 0.0

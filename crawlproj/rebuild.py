@@ -4,14 +4,14 @@ As in Heritrix's recovery there are two passes. First everything that has come t
 what counted as a target or a result. Then everything that was ever found is let in: pages that wait for
 another attempt, with their attempts, and the links of all pages; the seen filter drops what has been done.
 Start requests come back by themselves: their marks are gone, so the next worker's spider lets in again those
-that have not been fetched.
+that have not been fetched. So do the pages that earlier runs know and that are due: the frontier is to be
+filled again (`crawlproj.revisit`). Those that are not due are marked seen here, too, before any link enters.
 
 The frontier is paused meanwhile. A rebuild that died is begun again from its start: nothing enters twice.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from base64 import b64decode
 from contextlib import suppress
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import dict_row
 
 from crawlproj.clean import as_jsonb
-from crawlproj.exceptions import BadUrl, Refused, UndecodableEntry
+from crawlproj.exceptions import BadUrl, Refused
 from crawlproj.frontier.canonical import fingerprint, normalise
-from crawlproj.frontier.entries import Stored
-from crawlproj.frontier.partition import CHUNK
 from crawlproj.frontier.seen_cache import SeenCache
+from crawlproj.pages.revisit import Schedule
 from crawlproj.pages.rows import links
+from crawlproj.recall import Recall, sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,9 +98,18 @@ async def rebuild(
     with connection.transaction():
         if not next(_rows(connection, "rebuild_lock", {"class": _LOCK, "crawl_id": crawl.id}))["locked"]:
             raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, is being rebuilt by another process")
-        await frontier.create(config, codec.fixed())
+        await frontier.create(config, codec.fixed(), fills=crawl.run > 1)
         await frontier.pause()
-        work = _Rebuild(connection, frontier, codec, crawl, progress, SeenCache(config.seen_cache))
+        work = _Rebuild(
+            connection,
+            frontier,
+            codec,
+            crawl,
+            progress,
+            SeenCache(config.seen_cache),
+            Schedule.from_config(config).most,
+            Recall(frontier, codec),
+        )
         done = await work.run()
         message = f"the frontier has been rebuilt: {done.seen} pages seen, {done.queued} URLs queued"
         _note(connection, crawl.id, "done", message)
@@ -118,6 +127,8 @@ class _Rebuild:
     crawl: CrawlRow
     progress: Callable[[Rebuilt], None]
     sent: SeenCache  #: links that have been let in, or found seen
+    most: float  #: seconds after a visit from which on any page is due
+    recall: Recall
     done: Rebuilt = field(default_factory=Rebuilt)
 
     @property
@@ -126,12 +137,16 @@ class _Rebuild:
 
     async def run(self) -> Rebuilt:
         await self._mark_ended()
+        if self.crawl.run > 1:  # what is due and not yet fetched comes in with the next worker
+            for batch in self._batches("known_pages", sql("known_pages"), most=self.most, due=False):
+                self.done.seen += await self.recall.mark(batch)
         await self._mark_items()
         await self._queue_waiting()
         await self._queue_links()
         await self._count_targets()
         figures = await self.frontier.refresh()
         self.done.results = figures.results
+        self.done.unreadable = self.recall.unreadable
         return self.done
 
     async def _mark_ended(self) -> None:
@@ -161,9 +176,7 @@ class _Rebuild:
         for batch in self._batches("rebuild_waiting"):
             entries: list[Entry] = []
             for row in batch:
-                with suppress(BadUrl):
-                    row["url"] = normalise(row["url"])
-                entry = self._entry(row["url"], row["request"], row["depth"])
+                entry = self.recall.known(row)
                 if entry is not None:
                     entries.append(replace(entry, forced=False, attempts=row["attempts"]))
             self.done.retries += await self._schedule(entries, counted=True)
@@ -172,7 +185,7 @@ class _Rebuild:
         waiting: list[_Found] = []
         for batch in self._batches("rebuild_links"):
             for row in batch:
-                row["stored"] = self._page(row)
+                row["stored"] = self.recall.page(row)
                 for link in (*links(row["own_links"]), *links(row["object_links"])):
                     if link.extra is None and link.url in self.sent:  # most links of most pages
                         continue
@@ -184,24 +197,9 @@ class _Rebuild:
                     waiting = []
         await self._let_in(waiting)
 
-    def _page(self, row: dict[str, Any]) -> Stored | None:
-        """Return a page as that which its links inherit from."""
-        with suppress(BadUrl):
-            wire = normalise(row["url"])
-            tag = row["source_tag"]
-            return Stored(
-                url=row["url"],
-                wire=wire,
-                canonical=row["canonical_url"],
-                depth=row["depth"],
-                tag=tag,
-                extra={} if tag is None else {"t": tag},
-            )
-        return None
-
     def _found(self, page: dict[str, Any], link: Link) -> _Found | None:
         depth = page["depth"] + 1 if link.depth is None else link.depth
-        entry = self._entry(link.url, link.extra, depth, page["stored"])
+        entry = self.recall.entry(link.url, link.extra, depth, page["stored"])
         if entry is None:
             return None
         data = json.loads(link.extra) if link.extra else {}
@@ -215,13 +213,6 @@ class _Rebuild:
             redirected=page["redirected"],
             target=self.codec.page_key(link.url, *_method_and_body(data)) if again else None,
         )
-
-    def _entry(self, url: str, extra: str | None, depth: int, page: Stored | None = None) -> Entry | None:
-        try:
-            return self.codec.encode_stored(url, extra, depth, page)
-        except (BadUrl, UndecodableEntry, ValueError):
-            self.done.unreadable += 1
-            return None
 
     async def _let_in(self, found: Sequence[_Found]) -> None:
         again = [each.target for each in found if each.target is not None]
@@ -238,13 +229,7 @@ class _Rebuild:
                 self.sent.add(entry.url)
 
     async def _schedule(self, entries: Sequence[Entry], *, counted: bool = False) -> int:
-        if not entries:
-            return 0
-        placed = await self.codec.assign(entries)
-        shares = [placed[start : start + CHUNK] for start in range(0, len(placed), CHUNK)]
-        # Begun in their order, sent together.
-        new = await asyncio.gather(*(self.frontier.schedule(share, counted=counted) for share in shares))
-        added = sum(new)
+        added = await self.recall.let_in(entries, counted=counted)
         self.done.queued += added
         self.progress(self.done)
         return added
@@ -259,10 +244,12 @@ class _Rebuild:
     def _rows(self, query: str, **values: Any) -> Iterator[dict[str, Any]]:
         return _rows(self.connection, query, {**self._run, **values})
 
-    def _batches(self, query: str) -> Iterator[list[dict[str, Any]]]:
+    def _batches(
+        self, query: str, text: bytes | None = None, **values: Any
+    ) -> Iterator[list[dict[str, Any]]]:
         """Yield the rows of a query a thousand at a time, as the server hands them out."""
         with self.connection.cursor(name=query, row_factory=dict_row) as cursor:
-            cursor.execute(_sql(query), self._run)
+            cursor.execute(text or _sql(query), {**self._run, **values})
             while batch := cursor.fetchmany(BATCH):
                 yield batch
 

@@ -22,8 +22,10 @@ from crawlproj.frontier.feed import Feed
 from crawlproj.frontier.records import Outcome
 from crawlproj.frontier.requests import to_request
 from crawlproj.items import Lease, Visit
-from crawlproj.pages.known import known_validators
+from crawlproj.pages.known import known_content
+from crawlproj.pages.revisit import Schedule
 from crawlproj.redaction import without_login
+from crawlproj.revisit import Revisit, wishes
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from crawlproj.frontier.entries import Entry, Stored
     from crawlproj.frontier.records import Grant
+    from crawlproj.pages.known import Known
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ CLOSE_SECONDS = 10.0  # what closing may take when Redis is away; the lease time
 BACKLOG = 2  # how often as many pages as may be in flight may wait to be parsed and stored
 STORED_AT_ONCE = 64  # pages that the store commits together
 ROOM = 1_000  # start requests that may wait here while Redis is slower than the spider
+START_SECONDS = 5.0  # for how long known pages wait for start requests to be first
 
 #: Makes the engine ask for requests at once instead of at its next 5-second heartbeat.
 WAKE = Request("data:,wake", dont_filter=True)
@@ -51,8 +55,9 @@ WAKE = Request("data:,wake", dont_filter=True)
 class FrontierScheduler(BaseScheduler):
     """Hands out what the frontier leases to this worker, fetched ahead in the background.
 
-    Settings: MAX_CONCURRENT_COUNT, LEASE_SECONDS, MAX_ATTEMPTS.
-    Stats: scheduler/enqueued, scheduler/dequeued, dupefilter/filtered, frontier/refused.
+    Settings: MAX_CONCURRENT_COUNT, LEASE_SECONDS, MAX_ATTEMPTS, REVISIT_*.
+    Stats: scheduler/enqueued, scheduler/dequeued, dupefilter/filtered, frontier/refused, revisit/queued,
+    revisit/not_due, revisit/unwanted.
     """
 
     def __init__(self, crawler: Crawler, worker: Worker) -> None:
@@ -60,7 +65,7 @@ class FrontierScheduler(BaseScheduler):
         self._worker = worker
         self._config = worker.config
         self._spider: Spider
-        self._ready: deque[tuple[Grant, Lease, Stored, dict[str, str] | None]] = deque()
+        self._ready: deque[tuple[Grant, Lease, Stored, Known | None]] = deque()
         self._again: deque[Request] = deque()  #: the same lease once more, for Scrapy's own retries
         self._pending: list[Entry] = []  #: accepted, not in Redis yet
         self._scheduling: asyncio.Task[None] | None = None
@@ -73,6 +78,8 @@ class FrontierScheduler(BaseScheduler):
         self._tasks: list[asyncio.Task[None]] = []
         self._feed: Feed | None = None
         self._domains: DomainRecords | None = None
+        self._filling: Revisit | None = None  #: brings in what earlier runs know
+        self._started = asyncio.Event()  #: the spider has no more start requests
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -100,6 +107,18 @@ class FrontierScheduler(BaseScheduler):
         )
         self._ahead = self._run(self._fetch_ahead())
         self._tasks = [self._run(self._renew())]
+        if worker.crawl.run > 1:
+            self._filling = Revisit(
+                worker.database.another(f"{worker.id} revisit"),
+                worker.frontier,
+                worker.codec,
+                worker.crawl,
+                most=Schedule.from_config(self._config).most,
+                wants=wishes(self._crawler, self._spider),
+                starts=self._starts_sent,
+                seen_cache=self._config.seen_cache,
+            )
+            self._tasks.append(self._run(self._fill(self._filling)))
         if self._feed is not None:
             self._tasks.append(self._run(self._read_feed()))
 
@@ -165,6 +184,10 @@ class FrontierScheduler(BaseScheduler):
                 return request
         return None
 
+    def no_more_starts(self) -> None:
+        """Note that the spider has yielded all its start requests."""
+        self._started.set()
+
     async def room(self) -> None:
         """Wait while too many requests are on their way to Redis."""
         while len(self._pending) > ROOM and self._scheduling is not None:
@@ -219,6 +242,7 @@ class FrontierScheduler(BaseScheduler):
     async def _schedule(self) -> None:
         try:
             while self._pending:
+                await self._may_begin()
                 batch = await self._worker.codec.assign(self._pending[:500])
                 epoch = self._worker.seen.epoch
                 added = await self._worker.frontier.schedule(batch)
@@ -260,6 +284,7 @@ class FrontierScheduler(BaseScheduler):
     async def _read_feed(self) -> None:
         """Move entries of a scrapy-redis start-URL key into the frontier."""
         assert self._feed is not None
+        await self._may_begin()
         while True:
             moved = await self._feed.move(self._worker.frontier, self._worker.codec, self._feed_entry)
             if moved:
@@ -269,10 +294,36 @@ class FrontierScheduler(BaseScheduler):
     def _feed_entry(self, request: Request) -> Entry | None:
         return self.entry_of(request, forced=request.dont_filter, seed=True)
 
+    # --- what earlier runs know -----------------------------------------------------------------
+
+    async def _fill(self, filling: Revisit) -> None:
+        try:
+            await filling.run()
+            for name, count in filling.done.items():
+                self._crawler.stats.inc_value(f"revisit/{name}", count)
+            self._wanted.set()
+        finally:
+            await filling.close()
+
+    async def _may_begin(self) -> None:
+        """Wait until what is not due is known to the frontier: no link or start request may lead to it."""
+        if self._filling is not None:
+            await self._filling.marked.wait()
+
+    async def _starts_sent(self) -> None:
+        """Wait until the start requests are in the frontier; for a spider that has ever more, for a while."""
+        self._wanted.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_SECONDS):
+                await self._started.wait()
+                while self._scheduling is not None and not self._scheduling.done():
+                    await asyncio.wait([self._scheduling])
+
     # --- out ------------------------------------------------------------------------------------
 
     async def _fetch_ahead(self) -> None:
         worker, frontier = self._worker, self._worker.frontier
+        await self._may_begin()
         while not self._closing:
             self._wanted.clear()
             want = 0 if worker.draining else self._config.max_concurrent_count - len(self._ready)
@@ -306,10 +357,8 @@ class FrontierScheduler(BaseScheduler):
             except UndecodableEntry as exc:
                 await self._bury(grant, exc)
         await self._worker.sampler.meet(host_key(stored.wire) for _, _, stored in read)
-        validators = await self._known([stored.key for _, _, stored in read])
-        self._ready.extend(
-            (grant, lease, stored, validators.get(stored.key)) for grant, lease, stored in read
-        )
+        known = await self._known([stored.key for _, _, stored in read])
+        self._ready.extend((grant, lease, stored, known.get(stored.key)) for grant, lease, stored in read)
 
     def _lease(self, grant: Grant, expires: float) -> Lease:
         """Return a lease with the knobs of its host, as of now."""
@@ -329,16 +378,14 @@ class FrontierScheduler(BaseScheduler):
             expires_at=expires,
         )
 
-    async def _known(self, keys: list[bytes]) -> dict[bytes, dict[str, str]]:
+    async def _known(self, keys: list[bytes]) -> dict[bytes, Known]:
         """Return what earlier runs stored of pages; in a crawl's first run nobody is asked."""
         crawl = self._worker.crawl
         if crawl.run == 1 or not keys:
             return {}
-        return await known_validators(self._worker.database, crawl.name, keys)
+        return await known_content(self._worker.database, crawl.name, keys)
 
-    def _issue(
-        self, grant: Grant, lease: Lease, stored: Stored, validators: dict[str, str] | None
-    ) -> Request | None:
+    def _issue(self, grant: Grant, lease: Lease, stored: Stored, known: Known | None) -> Request | None:
         try:
             request = to_request(stored, self._spider)
         except UndecodableEntry as exc:
@@ -351,12 +398,14 @@ class FrontierScheduler(BaseScheduler):
             errback=request.errback,
             redirects=_times(request, "redirect_times"),
             retries=_times(request, "retry_times"),
-            has_content=validators is not None,
+            has_content=known is not None,
+            content_size=known.size if known is not None else 0,
         )
         self._worker.visits[lease.token] = visit
         request.meta["lease"] = lease
-        if validators and lease.attempts == 0:  # a 304 that could not be used is asked for again without
-            request.meta["validators"] = validators
+        # A 304 that could not be used is asked for again without.
+        if known is not None and known.validators and lease.attempts == 0:
+            request.meta["validators"] = known.validators
         assert self._worker.pages is not None
         request.errback = partial(self._worker.pages.failed, request.errback)
         return request
@@ -393,6 +442,9 @@ class FrontierScheduler(BaseScheduler):
     async def _close(self) -> None:
         self._closing = True
         self._wanted.set()
+        if self._filling is not None and not self._filling.marked.is_set():
+            self._pending.clear()  # they may not enter yet, and come again with the next worker
+            self._filling.marked.set()
         if self._worker.is_open:
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):

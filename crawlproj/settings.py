@@ -92,6 +92,13 @@ GC_THRESHOLD = 50_000  # objects between two collections; Python's 700 cost a si
 
 COOKIES_MAX_DOMAINS = 5_000  # whose cookies a jar keeps, those used last: about 2 KB for each cookie
 
+# --- the next run -----------------------------------------------------------------------------
+
+REVISIT_POLICY = "fixed"  # or adaptive: a page that changes is visited more often than one that does not
+REVISIT_INTERVAL_SECONDS = 0  # after a visit; 0: every known page is due in the next run
+REVISIT_MIN_SECONDS = 3_600  # of adaptive: nobody has a site crawled anew more often than hourly
+REVISIT_MAX_SECONDS = 7_776_000  # 90 days, as Nutch's db.fetch.interval.max: after that any page is due
+
 # --- what is stored ---------------------------------------------------------------------------
 
 EMPTY_BELOW_CHARACTERS = 1  # of main text: a page of one word is one that somebody has written

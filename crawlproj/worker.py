@@ -25,6 +25,7 @@ from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.items import Lease
 from crawlproj.pages.bodies import body_store
+from crawlproj.pages.revisit import Schedule
 from crawlproj.pages.store import PageStore
 from crawlproj.results.results import FetchResults
 from crawlproj.sampler.sampler import Sampler
@@ -137,7 +138,7 @@ class Worker:
     async def _set_up(self) -> None:
         """Make or join the claimed run's frontier, open its store."""
         self.frontier = Frontier(self.redis, self.scripts, self.crawl.frontier, self.config.partitions)
-        await self.frontier.create(self.config, self.codec.fixed())
+        await self.frontier.create(self.config, self.codec.fixed(), fills=self.crawl.run > 1)
         self.store = PageStore(
             self.database,
             self._bodies,
@@ -145,6 +146,7 @@ class Worker:
             worker=self.id,
             under_way=lambda: len(self.visits),
             keeps_links=self.crawl.config.get("recovery_log", True),  # as the run began
+            revisits=Schedule.from_config(self.config),
         )
         self.store.start()
         self.sampler = Sampler(

@@ -80,10 +80,13 @@ class PageMiddleware:
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Let start requests through no faster than the frontier takes them."""
-        async for each in start:
-            if isinstance(each, Request):
-                await self._scheduler.room()
-            yield each
+        try:
+            async for each in start:
+                if isinstance(each, Request):
+                    await self._scheduler.room()
+                yield each
+        finally:
+            self._scheduler.no_more_starts()
 
     def process_spider_input(self, response: Response) -> None:
         """Note that a response has come as far as the spider."""

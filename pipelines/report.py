@@ -12,7 +12,7 @@ from scrapy.exceptions import DropItem
 from crawlproj.exceptions import BadUrl, Refused
 from crawlproj.frontier.canonical import fingerprint, host_key, normalise
 from crawlproj.frontier.records import Outcome
-from crawlproj.items import PageObject, ScheduleStatus
+from crawlproj.items import FetchStatus, PageObject, ScheduleStatus
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ _OUTCOMES = {
 class ReportPipeline:
     """Ends the lease of a page that has been committed. The page goes no further.
 
-    Stats: page/fetch/<fetch_status>, page/schedule/<schedule_status>, page/outlinks, frontier/late.
+    Stats: page/fetch/<fetch_status>, page/schedule/<schedule_status>, page/outlinks, frontier/late,
+    page/bytes_saved (of bodies that a 304 spared; as they are stored, so before any compression on the wire).
     """
 
     def __init__(self, worker: Worker, stats: StatsCollector) -> None:
@@ -87,6 +88,8 @@ class ReportPipeline:
         if page.stores and page.text is not None:
             host = host_key(page.url) if visit is None else host_key(visit.entry.wire)
             worker.sampler.learn(host, page.text.language, _content_language(page))
+        if page.fetch_status is FetchStatus.NOT_MODIFIED and visit is not None:
+            self._stats.inc_value("page/bytes_saved", visit.content_size)
         for listener in worker.after_finish:
             listener()
 

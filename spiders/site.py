@@ -89,6 +89,14 @@ class SiteSpider(Spider):
         for url in self.start_urls:
             yield Request(url, dont_filter=True)
 
+    def revisits(self, request: Request) -> bool:
+        """Say whether a known page is in scope still; a redirect's target is if what led to it is."""
+        meta, deny = request.meta, self._links.deny
+        url = normalise(next(iter(meta.get("redirect_urls", ())), request.url))
+        if meta.get("embed"):
+            return self._embeds and not (deny is not None and deny.search(url))
+        return (self._depth is None or meta.get("depth", 0) <= self._depth) and url in self._links
+
     def parse(self, response: Response, **_: Any) -> Iterator[Links]:
         """Yield the links in scope, and what the page shows, which is part of it at any depth."""
         deeper = self._depth is None or response.meta.get("depth", 0) < self._depth

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from crawlproj.exceptions import Refused
 from crawlproj.frontier.operations import Operations
 from crawlproj.frontier.partition import CHUNK, Partition
-from crawlproj.frontier.records import Figures, Granted, Outcome, Report
+from crawlproj.frontier.records import MARKING, Figures, Granted, Outcome, Report
 from crawlproj.frontier.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -41,16 +41,19 @@ BLOOM_BLOCK = 1_048_000  # bits, as lua/queues.lua has it
 class Frontier(Operations, Upkeep):
     """One crawl's frontier. *frontier_id* names its keys, *partitions* is how many parts it has."""
 
-    async def create(self, config: Config, policies: Mapping[str, str] | None = None) -> None:
-        """Make it, or join it when it is there.
+    async def create(
+        self, config: Config, policies: Mapping[str, str] | None = None, *, fills: bool = False
+    ) -> None:
+        """Make it, or join it when it is there. With *fills* a new one is to be filled first, see `fill`.
 
         Raises BadSetting when something is set that is another for the life of this frontier: its filter, its
         partitions, its *policies* for URLs.
         """
         fixed = {**_filter(config), "partitions": len(self.parts), **(policies or {})}
+        new = {**config.knobs, **({"filling": MARKING} if fills else {})}
         joining = {name: config.knobs[name] for name in config.turned}
         for number, part in enumerate(self.parts):
-            await part.create({**fixed, "partition": number}, config.knobs, joining)
+            await part.create({**fixed, "partition": number}, new, joining)
         await self.crawl_knobs()
         await self._look_again()
         if len(self.parts) > 1:
@@ -259,6 +262,16 @@ class Frontier(Operations, Upkeep):
         for part in self.parts:
             await part.seal("let_go", sealer)
         return False
+
+    async def fill(self, done: int) -> Figures:
+        """Say that a step of bringing in what earlier runs know is *done*: MARKING, then QUEUING.
+
+        Who marks is not due comes first, so that no link to it is followed; a frontier that is being filled
+        is never idle, and is not sealed unless it was stopped. A step may be said to be done twice.
+        """
+        for part in self.parts:
+            await part.fill(done)
+        return self.figures
 
     async def pause(self) -> None:
         """Hand out nothing until `resume`."""

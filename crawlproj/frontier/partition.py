@@ -67,7 +67,7 @@ _SWITCHES = ("common",)
 _QUEUES = ("common", "hosts", "queues")
 _LEASES = (*_QUEUES, "leases")
 _PARTS = {
-    **dict.fromkeys(("control", "count_busy", "seal", "tune"), _SWITCHES),
+    **dict.fromkeys(("control", "count_busy", "fill", "seal", "tune"), _SWITCHES),
     **dict.fromkeys(("next", "finish", "renew", "release", "reclaim"), _LEASES),
     **dict.fromkeys(("busy", "inspect", "names", "place", "take_host"), _LEASES),
 }
@@ -254,6 +254,10 @@ class Partition:
         """Pause, resume or stop; nothing: read the figures."""
         self._note(await self._call("control", what, reason, allow_oom=True))
 
+    async def fill(self, done: int) -> None:
+        """Go on with the step of filling it that follows one that is *done*."""
+        self._note(await self._call("fill", done, allow_oom=True))
+
     async def tune(self, knobs: Mapping[str, Value]) -> dict[str, Any]:
         """Change knobs of the crawl. Returns everything that its control record holds."""
         found: dict[str, Any] = json.loads(await self._call("tune", json.dumps(dict(knobs)), allow_oom=True))
@@ -360,8 +364,8 @@ class Partition:
             raise
 
     def _note(self, raw: Sequence[Any]) -> None:
-        *counts, paused, stop, closed, version = raw
-        self.figures = Figures._make((*counts, bool(paused), stop.decode(), bool(closed), version))
+        *counts, paused, stop, closed, version, filling = raw
+        self.figures = Figures._make((*counts, bool(paused), stop.decode(), bool(closed), version, filling))
 
 
 def _view(name: str, reply: Sequence[Any]) -> HostView:

@@ -21,6 +21,8 @@ STATES = {
     "x": "exhausted",
 }
 
+MARKING, QUEUING = 1, 2  #: steps of filling a frontier, see `Frontier.fill`
+
 
 class Outcome(StrEnum):
     """How a lease ends."""
@@ -48,11 +50,15 @@ class Figures(NamedTuple):
     stop: str = ""
     closed: bool = False
     version: int = 0  #: of the knobs
+    filling: int = 0  #: the step of bringing in pages of earlier runs: MARKING, QUEUING, 0 when that is done
 
     @property
     def idle(self) -> bool:
-        """Say whether nothing is leased, and nothing is queued that may ever be; a paused crawl never is."""
-        return self.queued == self.held and self.leased == 0 and not self.paused
+        """Say whether nothing is leased, and nothing is queued that may ever be.
+
+        A crawl that is paused or being filled never is.
+        """
+        return self.queued == self.held and self.leased == 0 and not self.paused and not self.filling
 
     @classmethod
     def sum(cls, all_of: Sequence[Figures]) -> Figures:
@@ -65,6 +71,8 @@ class Figures(NamedTuple):
                 next((each.stop for each in all_of if each.stop), ""),
                 all(each.closed for each in all_of),
                 max(each.version for each in all_of),
+                # What is not marked everywhere is not marked.
+                min((each.filling for each in all_of if each.filling), default=0),
             )
         )
 

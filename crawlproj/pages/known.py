@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crawlproj.pages.rows import links
 
@@ -25,25 +25,30 @@ _VALIDATORS = _sql("known_validators")
 _LINKS = _sql("known_links")
 
 
-async def known_validators(
-    database: Database, crawl_name: str, keys: Sequence[bytes]
-) -> dict[bytes, dict[str, str]]:
-    """Return per page key the validators of its stored content, byte for byte.
+class Known(NamedTuple):
+    """What an earlier run has stored of a page."""
 
-    A page with stored content but without validators has an empty dict; one without content is absent.
-    """
+    validators: dict[str, str]  #: `etag` and `last_modified`, byte for byte, as far as they may be sent
+    size: int  #: of its body, in bytes
 
-    async def read(connection: AsyncConnection[Any]) -> dict[bytes, dict[str, str]]:
+
+async def known_content(database: Database, crawl_name: str, keys: Sequence[bytes]) -> dict[bytes, Known]:
+    """Return per page key what is known of its stored content; a page without content is absent."""
+
+    async def read(connection: AsyncConnection[Any]) -> dict[bytes, Known]:
         cursor = await connection.execute(
             _VALIDATORS, {"crawl_name": crawl_name, "keys": list(keys)}, binary=True
         )
         return {
-            bytes(key): {
-                name: value
-                for name, value in (("etag", etag), ("last_modified", last_modified))
-                if value is not None
-            }
-            for key, etag, last_modified in await cursor.fetchall()
+            bytes(key): Known(
+                {
+                    name: value
+                    for name, value in (("etag", etag), ("last_modified", last_modified))
+                    if value is not None
+                },
+                size,
+            )
+            for key, etag, last_modified, size in await cursor.fetchall()
         }
 
     return await database.run(read)

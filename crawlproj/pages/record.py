@@ -15,6 +15,7 @@ from crawlproj.clean import utf8
 from crawlproj.items import FetchStatus, PageObject, ScheduleStatus
 from crawlproj.pages.bodies import Body, body_hash
 from crawlproj.pages.columns import NULL, bytea, int4, int8, jsonb, text, timestamptz
+from crawlproj.pages.revisit import learns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +46,7 @@ COLUMNS = (
     ("items", "int4"),
     ("page_outlinks", "bytea"),
     ("request", "text"),
+    ("learned", "int4"),
     ("object_id", "bytea"),
     ("content_status", "text"),
     ("body_hash", "bytea"),
@@ -102,13 +104,11 @@ class Packer:
         size = sum(map(len, cells)) + (len(body.data) if body else 0) + sum(len(item[2]) for item in items)
         return Row(key=page.key, cells=cells, body=body, items=items, object_id=object_id, size=size)
 
-    def _recovery(self, page: PageObject) -> tuple[bytes, bytes]:
-        """Pack what a lost frontier needs of a page besides its row and its object."""
-        if not self._keeps_links:
-            return NULL, NULL
+    def _recovery(self, page: PageObject) -> tuple[bytes, bytes, bytes]:
+        """Pack what a lost frontier or the next run needs of a page besides its row and its object."""
         # After a 304 they are those of the content that stands.
         own = not page.stores and page.fetch_status is not FetchStatus.NOT_MODIFIED
-        return self._links(page) if own else NULL, _request(page)
+        return self._links(page) if own else NULL, _request(page), int4(learns(page) or None)
 
     def _links(self, page: PageObject) -> bytes:
         if not self._keeps_links or not (page.outlinks or page.known_links):
@@ -229,14 +229,7 @@ def _state(page: PageObject) -> tuple[bytes, ...]:
 
 def _request(page: PageObject) -> bytes:
     """Pack the second line of the queue entry, where the URL alone does not lead back to the request."""
-    extra = page.extra
-    if not extra or not (_waits(page) or "M" in extra or "b" in extra):
-        return NULL
-    return text(json.dumps(extra, separators=(",", ":")))
-
-
-def _waits(page: PageObject) -> bool:
-    return page.schedule_status is ScheduleStatus.RETRY or (page.schedule_status is None and not page.final)
+    return text(json.dumps(page.extra, separators=(",", ":"))) if page.extra else NULL
 
 
 def _item(key: bytes, n: int, item: object) -> tuple[bytes, ...]:

@@ -18,6 +18,7 @@ import psycopg
 from crawlproj.exceptions import BodyStoreFailed, CrawlError
 from crawlproj.pages import columns, record
 from crawlproj.pages.record import Packer, Row
+from crawlproj.pages.revisit import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -88,6 +89,7 @@ class PageStore:
         worker: str,
         under_way: Callable[[], int] = lambda: 0,
         keeps_links: bool = True,
+        revisits: Schedule | None = None,
     ) -> None:
         self._database = database
         self._bodies = bodies
@@ -97,6 +99,7 @@ class PageStore:
             "crawl_id": crawl.id,
             "worker": worker,
             "body_store": bodies.address,
+            **(revisits or Schedule()).as_arguments(),
         }
         self._new_packer = partial(Packer, crawl.name, keeps_links=keeps_links)
         self._packer = self._new_packer()

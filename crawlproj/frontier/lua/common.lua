@@ -3,7 +3,8 @@
 --
 -- KEYS[1]  the prefix of one partition of a crawl's frontier, `frontier:{id}:`; its keys share the hash tag
 --
---   ctl        string  the crawl's knobs (crawlproj/knobs.py) and switches (paused, stop, closed, …), packed
+--   ctl        string  the crawl's knobs (crawlproj/knobs.py) and switches (paused, stop, closed, …), packed;
+--                      filling: 1 or 2 while pages of earlier runs are being brought in, see fill.lua
 --   ctr        string  counters, packed, changed in the script that changes what they count
 --   s:<n>      set     seen fingerprints, as integers, in shards small enough to stay compact
 --   b:<n>      string  or bits of the Bloom filter, if that is the seen filter
@@ -95,5 +96,6 @@ local function figures()
   found[11] = ctl.stop or ''
   found[12] = ctl.closed or 0
   found[13] = ctl.version
+  found[14] = ctl.filling or 0
   return found
 end

@@ -25,7 +25,7 @@ local first = token + (ctl.partition - token) % ctl.partitions
 -- know that the others have nothing left: see seal.lua.
 local function at_finish()
   return ctl.pause_at_finish == 1 and ctl.partitions == 1
-    and not ctl.may_finish and not ctl.stop and ctl.paused ~= 1
+    and not ctl.may_finish and not ctl.stop and ctl.paused ~= 1 and not ctl.filling
     and (ctr.started or 0) > 0 and (ctr.leased or 0) == 0 and (ctr.queued or 0) == (ctr.held or 0)
 end
 if at_finish() then

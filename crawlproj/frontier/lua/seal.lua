@@ -1,5 +1,5 @@
 -- Close the frontier for good, if nothing is left to do; after an early stop, if nothing runs. What
--- retired hosts hold is not to be done. A paused crawl is not over.
+-- retired hosts hold is not to be done. A paused crawl is not over, nor one that is being filled.
 -- KEYS[1] prefix   ARGV[1] what to do: close; or with several partitions first hold (nothing enters for a
 -- while, if this one has nothing left), then close, rest (pause at the finish, if that is wanted) or let_go,
 -- which takes back what this sealer has done; [2] the sealer, nothing with one partition
@@ -19,7 +19,7 @@ if what == 'let_go' then
 elseif ctl.closed == 1 then
   return { 1, f, activity }
 end
-local at_work = f[3] > 0 or (not ctl.stop and (f[1] > f[2] or ctl.paused == 1))
+local at_work = f[3] > 0 or (not ctl.stop and (f[1] > f[2] or ctl.paused == 1 or ctl.filling ~= nil))
 local waits = ctl.pause_at_finish == 1 and not ctl.may_finish and not ctl.stop and (ctr.started or 0) > 0
 local mine = holds or (not ctl.closing and (what == 'hold' or sealer == ''))
 if at_work or not mine or (waits and what == 'close') then

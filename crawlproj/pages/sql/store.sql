@@ -9,6 +9,8 @@
 -- body: null when another place keeps it, and body_store is which.  items: how many the page has now, null to leave them alone.
 -- etag, last_modified: of an object, or of a 304.
 -- page_outlinks: links of a page without an object.  request: see schema/0002_recovery.sql.
+-- learned: 1 if the visit has found out how the page is, else null; revisit_*: how intervals move, of the
+-- whole batch, both by crawlproj/pages/revisit.py.
 WITH input AS MATERIALIZED (
     SELECT * FROM unnest(
         %(url_key)b::bytea[], %(url)b::text[], %(canonical_url)b::text[], %(host)b::text[],
@@ -17,7 +19,7 @@ WITH input AS MATERIALIZED (
         %(http_status)b::int4[], %(reason)b::text[], %(detail)b::text[], %(attempts)b::int4[],
         %(reported_at)b::timestamptz[], %(fetched_at)b::timestamptz[],
         %(duration_ms)b::int4[], %(bytes)b::int8[], %(redirect_to)b::text[], %(health_signal)b::jsonb[],
-        %(items)b::int4[], %(page_outlinks)b::bytea[], %(request)b::text[],
+        %(items)b::int4[], %(page_outlinks)b::bytea[], %(request)b::text[], %(learned)b::int4[],
         %(object_id)b::bytea[], %(content_status)b::text[], %(body_hash)b::bytea[], %(body_size)b::int8[],
         %(content_type)b::text[], %(encoding)b::text[], %(title)b::text[], %(language)b::text[],
         %(text_length)b::int4[], %(raw_text_length)b::int4[], %(headers)b::jsonb[],
@@ -30,7 +32,7 @@ WITH input AS MATERIALIZED (
         http_status, reason, detail, attempts,
         reported_at, fetched_at,
         duration_ms, bytes, redirect_to, health_signal,
-        items, page_outlinks, request,
+        items, page_outlinks, request, learned,
         object_id, content_status, body_hash, body_size,
         content_type, encoding, title, language,
         text_length, raw_text_length, headers,
@@ -88,11 +90,13 @@ WITH input AS MATERIALIZED (
 INSERT INTO page AS p (
     crawl_name, url_key, crawl_id, first_crawl_id, url, canonical_url, host, depth, source_tag,
     fetch_status, schedule_status, http_status, reason, detail, attempts, reported_at, fetched_at,
-    health_signal, object_id, content_id, content_status, etag, last_modified, redirect_to, outlinks, request)
+    health_signal, object_id, content_id, content_status, etag, last_modified, redirect_to, outlinks, request,
+    revisit_seconds, next_fetch_at)
 SELECT %(crawl_name)b::text, url_key, %(crawl_id)b::int8, %(crawl_id)b::int8, url, canonical_url, host,
        depth, source_tag, page_status, schedule_status, http_status, reason, detail, attempts, reported_at,
        fetched_at, health_signal, object_id, object_id, content_status, etag, last_modified, redirect_to,
-       page_outlinks, request
+       page_outlinks, request, learned * %(revisit_first)b::float8,
+       now() + make_interval(secs => coalesce(learned * %(revisit_first)b::float8, 0))
 FROM input ORDER BY url_key
 ON CONFLICT (crawl_name, url_key) DO UPDATE SET
     crawl_id = EXCLUDED.crawl_id, url = EXCLUDED.url, canonical_url = EXCLUDED.canonical_url,
@@ -103,6 +107,21 @@ ON CONFLICT (crawl_name, url_key) DO UPDATE SET
     health_signal = EXCLUDED.health_signal, redirect_to = EXCLUDED.redirect_to,
     object_id = EXCLUDED.object_id, request = EXCLUDED.request,
     outlinks = coalesce(EXCLUDED.outlinks, CASE WHEN p.crawl_id = EXCLUDED.crawl_id THEN p.outlinks END),
+    (revisit_seconds, next_fetch_at) = (
+        SELECT coalesce(seconds, p.revisit_seconds), now() + make_interval(secs => coalesce(seconds, 0))
+        FROM (SELECT CASE
+                  WHEN EXCLUDED.revisit_seconds IS NULL THEN NULL  -- nothing learned
+                  WHEN p.revisit_seconds IS NULL THEN EXCLUDED.revisit_seconds
+                  WHEN p.reported_at = EXCLUDED.reported_at THEN p.revisit_seconds  -- a repeated commit
+                  ELSE least(%(revisit_most)b::float8, greatest(%(revisit_least)b::float8, p.revisit_seconds
+                       * CASE WHEN CASE
+                                  WHEN EXCLUDED.object_id IS NOT NULL
+                                  THEN EXCLUDED.object_id IS DISTINCT FROM coalesce(p.object_id, p.content_id)
+                                  WHEN EXCLUDED.redirect_to IS NOT NULL
+                                  THEN EXCLUDED.redirect_to IS DISTINCT FROM p.redirect_to
+                                  ELSE false END  -- 304, gone
+                              THEN %(revisit_shrinks)b::float8 ELSE %(revisit_grows)b::float8 END))
+              END AS seconds) AS _),
     (content_id, content_status, etag, last_modified) = (
         SELECT CASE WHEN moves THEN EXCLUDED.content_id ELSE p.content_id END,
                CASE WHEN moves THEN EXCLUDED.content_status ELSE p.content_status END,
