@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
+from crawlproj.items import FetchStatus
 from crawlproj.later import Later
 from crawlproj.results.histogram import class_of
 from crawlproj.scripts import script
@@ -77,9 +78,9 @@ class FetchResults:
         if status is None:
             return
         counts = self._counts[int(self._clock()) // HOUR]
-        counts["status:" + status] += 1
+        counts[_STATUS[status]] += 1
         counts["entry:" + entry] += 1
-        if page.reason is not None and status == "failed":
+        if page.reason is not None and status is FetchStatus.FAILED:
             counts["reason:" + page.reason] += 1
         if page.duration_ms is not None:
             counts[f"ms:{class_of(page.duration_ms)}"] += 1
@@ -144,7 +145,7 @@ def as_json(page: PageObject) -> str:
     signal = page.health_signal
     health = "null" if signal is None else _HEALTH % tuple(map(_number, signal.as_dict().values()))
     return _RESULT % (
-        page.fetch_status,
+        "null" if page.fetch_status is None else page.fetch_status.value,
         _number(page.http_status),
         "null" if page.reason is None else json.dumps(page.reason),
         page.fetched_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -161,6 +162,7 @@ _HEALTH = (
     '{"render_duration_ms":%s,"raw_text_length":%s,"text_length":%s,"xhr_error_count":%s,'
     '"xhr_total_count":%s,"has_console_error":%s}'
 )
+_STATUS = {status: f"status:{status.value}" for status in FetchStatus}
 _WORDS: Mapping[object, str] = {None: "null", True: "true", False: "false"}
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VOTES = 3  #: pages that outweigh a country: a start page, an article and a list
-ENOUGH = 20  #: pages after which no more are counted
+ENOUGH = 10  #: pages after which no more are counted
 
 #: Countries whose sites are mostly in one language; not those whose names everybody buys (co, io, tv, me).
 _COUNTRIES = {

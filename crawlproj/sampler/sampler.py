@@ -8,7 +8,6 @@ language has none; an operator's own interval for the host wins. Leases carry th
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,9 +22,10 @@ from crawlproj.scripts import script
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from crawlproj.scripts import Scripts
+    from crawlproj.scripts import Argument, Scripts
 
-SOON = 1.0  # seconds that a page's vote may wait for others
+SOON, LATER = 1.0, 10.0  # seconds that votes may wait for others: with a pace to set, and without
+BATCH = 64  # domains in one script
 REMEMBERED = 10_000  # domains; more than a worker has under way
 
 
@@ -71,7 +71,8 @@ class Sampler:
         self._learn = script(__package__, "learn")
         self._domains: OrderedDict[str, _Domain] = OrderedDict()
         self._news: dict[str, _Domain] = {}
-        self._later = Later(self._send, seconds=SOON, what="keeping the profiles of domains")
+        seconds = SOON if intervals else LATER
+        self._later = Later(self._send, seconds=seconds, what="keeping the profiles of domains")
 
     async def set_crawl_delay(self, host: str, seconds: float) -> None:
         """Take note of what a host's robots.txt asks for; 0: nothing. The frontier knows it on return.
@@ -89,12 +90,12 @@ class Sampler:
         """
         if not self._intervals:
             return
-        new = [host for host in dict.fromkeys(hosts) if host not in self._domains]
-        await asyncio.gather(*(self._ask(host, self._domain(host)) for host in new))
+        new = {host: self._domain(host) for host in hosts if host not in self._domains}
+        await self._ask_all(new)
 
     async def recall(self, host: str) -> None:
         """Tell the frontier of the crawl-delay known of a host whose robots.txt cannot be read now."""
-        profile = await self._ask(host, self._domain(host))
+        (profile,) = await self._ask({host: self._domain(host)})
         if profile.crawl_delay_ms:
             await self._tell_delay(host, profile.crawl_delay_ms)
 
@@ -130,25 +131,37 @@ class Sampler:
 
     async def _send(self) -> None:
         news, self._news = self._news, {}
-        await asyncio.gather(*(self._ask(host, domain) for host, domain in news.items()))
+        await self._ask_all(news)
 
-    async def _ask(self, host: str, domain: _Domain) -> Profile:
-        """Send what is new of a domain, and act on what the fleet knows of it then."""
-        votes, domain.votes = domain.votes, Counter()
-        delay, domain.delay_ms = domain.delay_ms, None
-        flat = [part for pair in votes.items() for part in pair]
-        reply: list[Any] = await self._scripts.call(
-            self._learn, (PREFIX + host,), self._keep_ms, "" if delay is None else delay, *flat
-        )
-        profile = Profile.from_hash(host, reply)
-        domain.samples = profile.samples + domain.votes.total()
+    async def _ask_all(self, domains: Mapping[str, _Domain]) -> None:
+        hosts = list(domains)
+        together = self._scripts.are_together(*(PREFIX + host for host in hosts)) if hosts else True
+        size = BATCH if together else 1
+        for start in range(0, len(hosts), size):
+            await self._ask({host: domains[host] for host in hosts[start : start + size]})
+
+    async def _ask(self, domains: Mapping[str, _Domain]) -> list[Profile]:
+        """Send what is new of domains on one server, and act on what the fleet knows of them then."""
+        flat: list[Argument] = [self._keep_ms]
+        for domain in domains.values():
+            flat += ("" if domain.delay_ms is None else domain.delay_ms, len(domain.votes))
+            flat += (part for pair in domain.votes.items() for part in pair)
+            domain.delay_ms, domain.votes = None, Counter()
+        replies: list[Any] = await self._scripts.call(self._learn, [PREFIX + host for host in domains], *flat)
+        profiles = [Profile.from_hash(host, reply) for host, reply in zip(domains, replies, strict=True)]
+        for profile, domain in zip(profiles, domains.values(), strict=True):
+            domain.samples = profile.samples + domain.votes.total()
+            await self._tell_language(profile, domain)
+        return profiles
+
+    async def _tell_language(self, profile: Profile, domain: _Domain) -> None:
         interval = self._intervals.get(profile.language or "")
-        if interval != domain.told:
-            domain.told = interval
-            with suppress(Refused):  # the run is over, and the profile is all that is left to be told
-                for queue in self._queues(host):
-                    await self._frontier.set_language_interval(queue, interval, shared=queue != host)
-        return profile
+        if interval == domain.told:
+            return
+        domain.told = interval
+        with suppress(Refused):  # the run is over, and the profile is all that is left to be told
+            for queue in self._queues(profile.host):
+                await self._frontier.set_language_interval(queue, interval, shared=queue != profile.host)
 
     async def _tell_delay(self, host: str, delay: int) -> None:
         for queue in self._queues(host):

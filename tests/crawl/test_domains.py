@@ -38,7 +38,7 @@ def gaps(site: Site, host: str) -> list[float]:
 
 
 def test_a_language_has_its_own_pace(crawl: Crawl, scrapy: Project, site: Site, server: Redis) -> None:
-    """Three pages tell it; the next run knows it from its second lease on, and another language has another."""
+    """Three pages tell it; the next run knows it from the second lease on. Another language has another."""
     japanese, german = site.host(2), site.host(3)
     for host, attribute in ((japanese, "ja-JP"), (german, "de")):
         name = host.split("/")[2].partition(":")[0]

@@ -22,9 +22,11 @@ for i, key in ipairs(KEYS) do
   local at = 6 * i - 2
   local ago, leases, interval = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
   local due, rest = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
-  local known, gone, sum, backoff = redis.call('HGETALL', key), {}, leases, rest > 0 and now + rest or 0
+  local known, is_there, gone = redis.call('HGETALL', key), {}, {}
+  local sum, backoff = leases, rest > 0 and now + rest or 0
   for j = 1, #known, 2 do
     local name, value = known[j], known[j + 1]
+    is_there[name] = true
     if name == 'backoff_until' then
       backoff = math.max(backoff, tonumber(value))
     elseif name:sub(1, 6) == 'crawl:' and name ~= field then
@@ -50,17 +52,19 @@ for i, key in ipairs(KEYS) do
   end
   if leases > 0 then
     put(field, leases .. ' ' .. whole(now + hold))
-  else
+  elseif is_there[field] then
     gone[#gone + 1] = field
   end
   if backoff > now then
     put('backoff_until', whole(backoff))
-  else
+  elseif is_there.backoff_until then
     gone[#gone + 1] = 'backoff_until'
   end
   if ago ~= '' or leases > 0 or #known > 0 then
     redis.call('HSET', key, unpack(set))
-    redis.call('HDEL', key, unpack(gone))
+    if #gone > 0 then
+      redis.call('HDEL', key, unpack(gone))
+    end
     redis.call('PEXPIRE', key, whole(math.max(keep, due, backoff - now)))
   end
 end

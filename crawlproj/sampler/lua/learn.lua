@@ -1,19 +1,25 @@
--- Add what was learnt of a domain to its profile, and read it.
+-- Add what was learnt of domains to their profiles, and read these.
 --
--- KEYS[1]  sampler:profile:<domain>   hash: crawl_delay_ms, and `lang:<language>` with the votes for it
--- ARGV     how long it is kept, ms; its crawl-delay in ms, or nothing; then languages and votes in turn
--- returns  the fields and their values
+-- KEYS     sampler:profile:<domain>   hash: crawl_delay_ms, and `lang:<language>` with the votes for it
+-- ARGV     how long a profile is kept, ms; then for each domain: its crawl-delay in ms, or nothing; how many
+--          languages, and these with their votes
+-- returns  for each domain the fields and their values
 --
--- Who only looks makes no profile and keeps none alive.
+-- Who only looks makes no profile and keeps none alive. On a cluster it is called for one key at a time.
 
-local changed = ARGV[2] ~= '' or #ARGV > 2
-if ARGV[2] ~= '' then
-  redis.call('HSET', KEYS[1], 'crawl_delay_ms', ARGV[2])
+local profiles, at = {}, 2
+for i, key in ipairs(KEYS) do
+  local delay, last = ARGV[at], at + 1 + 2 * ARGV[at + 1]
+  if delay ~= '' then
+    redis.call('HSET', key, 'crawl_delay_ms', delay)
+  end
+  for j = at + 2, last, 2 do
+    redis.call('HINCRBY', key, 'lang:' .. ARGV[j], ARGV[j + 1])
+  end
+  if delay ~= '' or last > at + 1 then
+    redis.call('PEXPIRE', key, ARGV[1])
+  end
+  profiles[i] = redis.call('HGETALL', key)
+  at = last + 1
 end
-for i = 3, #ARGV, 2 do
-  redis.call('HINCRBY', KEYS[1], 'lang:' .. ARGV[i], ARGV[i + 1])
-end
-if changed then
-  redis.call('PEXPIRE', KEYS[1], ARGV[1])
-end
-return redis.call('HGETALL', KEYS[1])
+return profiles
