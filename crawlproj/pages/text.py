@@ -2,9 +2,11 @@
 
 Rules, where HTML leaves a choice:
 
-- Main text is what resiliparse takes for it. Where that is nothing, it is all visible text outside
-  of nav, header and footer (and of elements with their ARIA roles), so that a page is empty only
-  when nothing stands outside of these. A short main text that stands inside of them is none either.
+- Main text is what resiliparse takes for it. Where that is nothing, nothing but headings, or half of
+  a short page, it is all visible text outside of nav, header and footer (and of elements with their
+  ARIA roles), so that a page is empty only when nothing stands outside of these.
+- A short main text is none when it stands inside of them, in a list of links that is called a menu,
+  or on an app's page whose text says that it loads (it ends in an ellipsis) or asks about cookies.
 - Not text: script, style, template, noscript, alternative texts of images, the fallbacks of embedded
   media, form controls (their labels are), and what `hidden` or an inline `display:none` hides.
 - Characters are counted with every run of white space as one; invisible ones alone are nothing.
@@ -35,8 +37,8 @@ MAX_HTML = 2_000_000
 MAX_TEXT = 4_000_000
 
 _NO_TEXT = (
-    "title", "noscript", "template", "canvas", "video", "audio", "iframe", "object",
-    "input", "button", "select", "textarea", "datalist",
+    "title", "noscript", "template", "img", "area", "svg", "canvas", "video", "audio", "iframe", "object",
+    "embed", "input", "button", "select", "textarea", "datalist",
     "[hidden]", '[style*="display:none" i]', '[style*="display: none" i]',
 )  # fmt: skip
 _NO_TEXT_ATTRIBUTES = tuple(
@@ -49,8 +51,20 @@ _LANDMARKS = (
     "nav", "header", "footer",
     "[role=navigation i]", "[role=banner i]", "[role=contentinfo i]",
 )  # fmt: skip
-_OPTIONS: dict[str, Any] = {"alt_texts": False, "form_fields": True, "list_bullets": False}
+# With alt_texts off, captions of figures go as well; the elements that have such texts are left out instead.
+_OPTIONS: dict[str, Any] = {"alt_texts": True, "form_fields": True, "list_bullets": False}
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_MENUS = tuple(
+    f'[{attribute}{match}"{name}" i]'
+    for name in ("nav", "navbar", "navigation", "menu", "topmenu", "mainmenu", "main-menu", "breadcrumb")
+    for attribute, match in (("id", "="), ("class", "~="))
+)
+_OVERLAYS = (
+    "[class*=cookie i]", "[id*=cookie i]", "[class*=consent i]", "[id*=consent i]",
+    "[class*=loader i]", "[class*=spinner i]", "[role=progressbar i]", "[aria-busy=true i]",
+)  # fmt: skip
 _SHORT = 200  # characters; a longer main text is not asked where it stands
+_NOTICE = 40  # characters of a text that says that there is one to come
 _MAX_META = 1000
 
 # With scripts on, noscript is never parsed. The parser has them off, and a noscript in the head would
@@ -115,8 +129,10 @@ def read_html(html: str, *, encoding: str | None = None) -> PageText:
     main = extract_plain_text(tree, main_content=True, skip_elements=skip, **_OPTIONS)
     visible = _visible(tree, skip)
     length = characters(main)
+    is_shell = length < _SHORT and _is_shell(document, removed)
     if length < _SHORT and visible:
-        main, length = _outside_landmarks(tree, main, length)
+        main = _settled(tree, main, length, is_shell=is_shell)
+        length = characters(main)
     return PageText(
         main=main if length else "",
         main_length=length,
@@ -124,7 +140,7 @@ def read_html(html: str, *, encoding: str | None = None) -> PageText:
         title=_line(tree.title),
         language=_language(document),
         encoding=encoding,
-        is_shell=not length and _is_shell(document, removed),
+        is_shell=is_shell,
     )
 
 
@@ -154,12 +170,31 @@ def _visible(tree: HTMLTree, skip: list[str]) -> int:
     return characters(text)
 
 
-def _outside_landmarks(tree: HTMLTree, main: str, length: int) -> tuple[str, int]:
+def _settled(tree: HTMLTree, main: str, length: int, *, is_shell: bool) -> str:
     """Settle a main text that may be too little, or stand where none is."""
-    skip = (*_NO_TEXT, *_LANDMARKS)
-    outside = extract_plain_text(tree, main_content=False, skip_elements=skip, **_OPTIONS)
-    outside_length = characters(outside)
-    return (main, length) if length and outside_length else (outside, outside_length)
+    outside = _outside(tree)
+    all_of_it = characters(outside)
+    if not all_of_it:
+        return ""
+    if is_shell and (_says_wait(outside, all_of_it) or not _outside(tree, *_OVERLAYS)):
+        return ""
+    if length:
+        is_half = length < all_of_it <= 2 * length
+        return outside if is_half or not _outside(tree, *_HEADINGS, main_content=True) else main
+    is_menu = all_of_it < _SHORT and not _outside(tree, "a") and not _outside(tree, *_MENUS)
+    return "" if is_menu else outside
+
+
+def _outside(tree: HTMLTree, *skip: str, main_content: bool = False) -> str:
+    """Return the text that stands outside of landmarks and of what *skip* selects."""
+    skip = (*_NO_TEXT, *_LANDMARKS, *skip)
+    text: str = extract_plain_text(tree, main_content=main_content, skip_elements=skip, **_OPTIONS)
+    return text.strip()
+
+
+def _says_wait(text: str, length: int) -> bool:
+    """Say whether a text is no more than what stands there while another one is loaded, in any language."""
+    return length <= _NOTICE and text.endswith(("...", "\N{HORIZONTAL ELLIPSIS}"))
 
 
 def _flat(html: str, encoding: str | None) -> PageText:

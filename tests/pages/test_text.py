@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from crawlproj.pages import text as module
 from crawlproj.pages.text import characters, extract, read_html
+from tests.pages.samples import SAMPLES, Sample
 
 HTML = "text/html; charset=utf-8"
 
@@ -118,14 +119,54 @@ def test_bullets_are_not_counted() -> None:
         ('<header>Site</header><div id="app"></div><script>1</script>', True),
         ('<div id="root"></div>', False),
         ("<noscript><img src=pixel.gif></noscript>", False),
-        ('<div id="root"><p>Rendered on the server.</p></div><script>1</script>', False),
+        ('<div id="root"></div><div class="Cookies">We use them.</div><script>1</script>', True),
+        ("<div id=app>Chargement en cours…</div><script src=a.js></script>", True),
+        ('<div id="root"><p>' + "Rendered on the server. " * 9 + "</p></div><script>1</script>", False),
     ],
 )
 def test_unrendered_shell_is_told(body: str, shell: bool) -> None:
-    """An empty page is a shell when it has a place for an app and a script, or asks for JavaScript."""
+    """A page without text is a shell when it has a place for an app and a script, or asks for JavaScript."""
     found = read_html(body)
     assert found.is_shell is shell
     assert (found.main == "") is (shell or "server" not in body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '<div id="root"><p>Rendered on the server.</p></div><script>1</script>',
+        '<div id="root"><p>To be continued…</p><p>By Ann, who says so.</p></div><script>1</script>',
+        '<div class="cookie-recipes">Flour, butter and sugar.</div>',
+        '<div id="app"></div><div class="note">Closed on Friday.</div><script>1</script>',
+        '<div class="menu">Soup of the day: 5 EUR</div>',
+        '<div class="menu"><a href="/soup">Soup of the day</a> 5 EUR</div>',
+        "<ul><li><a href=1>One</a></li></ul>",
+    ],
+)
+def test_what_only_looks_like_nothing_is_text(body: str) -> None:
+    """An app's page of few words, a restaurant's menu, a recipe of cookies: there is something to read."""
+    assert read_html(body).main_length
+
+
+def test_captions_are_text_and_descriptions_are_not() -> None:
+    """What stands below a picture is read, what stands for it is not."""
+    body = (
+        "<figure><img src=a.png alt='a boat'><figcaption>The harbour in ice.</figcaption></figure>"
+        "<svg><title>logo</title><text>axis</text></svg><map><area alt='north'></map>"
+        "<object>a plug-in</object>"
+    )
+    found = read_html(body)
+    assert (found.main, found.visible_length) == ("The harbour in ice.", 19)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_hand_made_page(sample: Sample) -> None:
+    """Whether there is something to read, and what of it is the main text, is what a person says."""
+    found = extract(sample.html.encode(), HTML)
+    main = " ".join((found.main or "").split())
+    assert bool(found.main_length) is sample.done, main
+    assert [piece for piece in sample.keeps if piece not in main] == []
+    assert [piece for piece in sample.drops if piece in main] == []
 
 
 def test_title_and_language() -> None:
