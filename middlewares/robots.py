@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from dataclasses import replace
 from functools import partial
 from ssl import SSLError
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -23,6 +24,7 @@ from crawlproj.exceptions import Disregarded, MissingComponent, RetryLater, Work
 from crawlproj.frontier.canonical import host_key, normalise
 from crawlproj.items import Lease
 from crawlproj.pages.failure import explain
+from crawlproj.pages.retry_after import asked_wait_ms
 from crawlproj.politeness.closing import ClosingTime, is_closing
 from crawlproj.politeness.fleet_robots import FleetRobots
 from crawlproj.politeness.pace import INTERVAL
@@ -57,8 +59,9 @@ class RobotsMiddleware:
     """Hold a request until its host's robots.txt is known; drop it where that says no.
 
     One worker asks for the fleet. 2xx: its rules count. Other 4xx than 429: everything is allowed.
-    429, 5xx, timeouts: nothing is, for ROBOTS_RETRY_SECONDS; a leased request comes back after that, as
-    long as it has attempts left. No server at all: the request fails for the same reason.
+    429, 5xx, timeouts: nothing is, for ROBOTS_RETRY_SECONDS or as long as Retry-After says; a leased request
+    comes back after that, as long as it has attempts left. No server at all: the request fails for the same
+    reason.
 
     Settings: ROBOTSTXT_OBEY, ROBOTSTXT_USER_AGENT, ROBOTS_CACHE_SECONDS, ROBOTS_RETRY_SECONDS.
     Meta: dont_obey_robotstxt.
@@ -151,7 +154,11 @@ class RobotsMiddleware:
             return self._no_answer(error)
         self._count("response_count")
         self._count(f"response_status_count/{response.status}")
-        return from_answer(response.status, response.body)
+        file = from_answer(response.status, response.body)
+        if file.finding is not Finding.UNREACHABLE:
+            return file
+        asked = asked_wait_ms(response.status, response.headers, time.time()) or 0
+        return replace(file, asks_seconds=asked / 1000)
 
     def _no_answer(self, error: Exception) -> RobotsFile:
         if isinstance(error, Disregarded):
@@ -206,6 +213,8 @@ class RobotsMiddleware:
             self._found,
             keep_seconds=self._config.robots_cache_seconds,
             retry_seconds=self._config.robots_retry_seconds,
+            # Less what a page waits on top of it: the frontier cuts the sum to the knob.
+            longest_retry_seconds=(self._config.knobs["retry_delay_max_ms"] - OUTLAST_MS) / 1000,
         )
         return self._robots
 

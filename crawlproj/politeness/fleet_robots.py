@@ -92,12 +92,14 @@ class FleetRobots:
         *,
         keep_seconds: float,
         retry_seconds: float,
+        longest_retry_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scripts = scripts
         self._found = found
         self._keep_seconds = keep_seconds
         self._retry_seconds = retry_seconds
+        self._longest_retry_seconds = longest_retry_seconds
         self._clock = clock
         self._look = script(__package__, "robots_look")
         self._save = script(__package__, "robots_save")
@@ -188,7 +190,8 @@ class FleetRobots:
         return verdict
 
     def _lifetime(self, file: RobotsFile) -> float:
-        return lifetime(file.finding, keep_seconds=self._keep_seconds, retry_seconds=self._retry_seconds)
+        seconds = lifetime(file.finding, keep_seconds=self._keep_seconds, retry_seconds=self._retry_seconds)
+        return max(seconds, min(file.asks_seconds, self._longest_retry_seconds))
 
 
 async def _parsed(file: RobotsFile) -> Rules:

@@ -36,6 +36,7 @@ class RobotsFile:
 
     finding: Finding
     body: bytes = b""  #: only of RULES
+    asks_seconds: float = 0.0  #: how long it wants to be left alone; not packed
 
     def pack(self) -> bytes:
         """Return it as bytes: the finding, a newline, the body compressed."""

@@ -130,11 +130,13 @@ if __name__ == "__main__":
         "LEASE_SECONDS": 60,
         "RENDER_MODE": "off",
     }
+    from scrapy.settings import default_settings
+
     import crawlproj.settings as ours
 
     for name in dir(ours):
-        if name.isupper() and name.startswith(("FRONTIER_", "MIN_INTERVAL_MS_", "DOMAIN_", "FETCH_")):
-            settings[name] = getattr(ours, name)
+        if name.isupper() and not hasattr(default_settings, name):  # no wiring, and nothing of Scrapy's
+            settings.setdefault(name, getattr(ours, name))
     process = CrawlerProcess({**settings, **json.loads(sys.argv[2])})
     process.crawl(SmallSpider)
     process.start()

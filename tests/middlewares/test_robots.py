@@ -62,7 +62,7 @@ def server(redis_url: str) -> Iterator[redis.Redis]:
 class Engine:
     """Answers as an engine would whose downloader met this."""
 
-    def __init__(self, answer: tuple[int, bytes] | Exception) -> None:
+    def __init__(self, answer: tuple[Any, ...] | Exception) -> None:
         self.answer = answer
         self.asked: list[Request] = []
         self._slot = type("Slot", (), {"closing": None})
@@ -72,8 +72,8 @@ class Engine:
         await asyncio.sleep(0.02)
         if isinstance(self.answer, Exception):
             raise self.answer
-        status, body = self.answer
-        return Response(request.url, status=status, body=body)
+        status, body, *headers = self.answer
+        return Response(request.url, status=status, body=body, headers=headers[0] if headers else None)
 
 
 class Bench:
@@ -233,6 +233,20 @@ async def test_while_the_server_cannot_say_pages_come_back_later(bench: Bench, a
     again = await bench.ask(meta={"lease": lease(attempts=1)})
     assert isinstance(again, RetryLater)
     assert len(bench.engine.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"), [("600", 600), ("5", 60), ("86400", 900), ("soon", 60), ("0", 60)]
+)
+async def test_a_server_that_cannot_say_may_ask_for_more_time(bench: Bench, asked: str, seconds: int) -> None:
+    """Retry-After counts where it is longer, up to FRONTIER_RETRY_DELAY_MAX_MS."""
+    bench.engine.answer = (503, b"", {"Retry-After": asked})
+    error = await bench.ask(meta={"lease": lease(attempts=0)})
+    assert isinstance(error, RetryLater)
+    assert error.retry_after_ms is not None
+    assert seconds * 1000 - 200 < error.retry_after_ms <= seconds * 1000 + 100
+    ttl = await bench.redis.ttl("downloader:robots:http://e.test")
+    assert seconds - 2 <= ttl <= seconds
 
 
 @pytest.mark.parametrize("meta", [{"lease": lease(attempts=4)}, {}])
