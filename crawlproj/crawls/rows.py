@@ -70,6 +70,14 @@ def crawl(connection: Connection[Any], crawl_id: int) -> CrawlRow:
     return _crawl(rows[0])
 
 
+def find_run(connection: Connection[Any], name: str, run: int) -> CrawlRow:
+    """Return a run of a crawl by its number within the name. Raises NotFound."""
+    rows = _fetch(connection, "find_run", name=name, run=run)
+    if not rows:
+        raise NotFound(f"crawl {name!r} has no run {run}; `scrapy crawls` lists what there is")
+    return _crawl(rows[0])
+
+
 def open_run(connection: Connection[Any], name: str) -> CrawlRow | None:
     """Return the run of a name that is not sealed, if there is one."""
     rows = _fetch(connection, "open_run", name=name)

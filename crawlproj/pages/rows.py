@@ -114,6 +114,16 @@ def page_content(connection: Connection[Any], object_id: bytes) -> Content | Non
     )
 
 
+def diff(connection: Connection[Any], crawl_name: str, before: int, after: int) -> Iterator[dict[str, Any]]:
+    """Yield what has become of pages from one run to another; the last row counts those left as they were."""
+    yield from _stream(connection, "diff", crawl_name=crawl_name, before=before, after=after)
+
+
+def has_fetches(connection: Connection[Any], crawl_id: int) -> bool:
+    """Say whether the log of a run's fetches is there."""
+    return bool(_fetch(connection, "any_fetch", crawl_id=crawl_id))
+
+
 def recovery_log(connection: Connection[Any], crawl_id: int) -> Iterator[dict[str, Any]]:
     """Yield what refills a run's frontier: its pages, each with the list of its `links`."""
     for row in _stream(connection, "recovery_log", crawl_id=crawl_id):
