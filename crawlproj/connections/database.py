@@ -1,4 +1,4 @@
-"""The only opener of Redis and PostgreSQL."""
+"""Connections to PostgreSQL: one that outlives the server's restarts, and plain ones for commands."""
 
 from __future__ import annotations
 
@@ -6,53 +6,22 @@ import asyncio
 import logging
 import random
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-import redis
-import redis.asyncio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
-from redis.asyncio.connection import parse_url
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import ExponentialWithJitterBackoff
-from redis.maint_notifications import MaintNotificationsConfig
-from redis.retry import Retry
 
-from crawlproj.cluster import ClusterClient
 from crawlproj.exceptions import BadSetting, ServerUnreachable
 from crawlproj.redaction import redact, what_it_says
-from crawlproj.scripts import Scripts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from psycopg import AsyncConnection, Connection
     from psycopg.rows import TupleRow
 
-    from crawlproj.config import Config
-    from crawlproj.servers.embedded import Joined
-
-__all__ = [
-    "Addresses",
-    "Client",
-    "Database",
-    "check_redis",
-    "connect_database",
-    "ensure_servers",
-    "open_redis",
-    "open_redis_sync",
-    "open_scripts",
-    "reconnect_delay",
-    "redact",
-]
-
 T = TypeVar("T")
-
-#: Sends plain commands to Redis, be it one server or a cluster.
-Client: TypeAlias = "redis.asyncio.Redis | ClusterClient"
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +35,6 @@ _LIBPQ_DEFAULTS: dict[str, Any] = {
     "client_encoding": "utf8",
 }
 _DATABASE_WANT = "a postgresql:// URL or a libpq connection string"
-_REDIS_WANT = "a redis://, rediss:// or unix:// URL"
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
@@ -77,124 +45,6 @@ _CONFLICTS = ("40001", "40P01")  # serialization failure, deadlock: the server a
 _LOST_STATEMENTS = ("26000", "42P05")
 # The server ends the session: shutdown, crash of another backend, starting up, idle limits.
 _ENDED = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where the servers of this process are, and whether they are the embedded ones."""
-
-    redis_url: str
-    database_url: str
-    redis_embedded: bool
-    database_embedded: bool
-    redis_cluster: bool = False  #: Redis is a cluster, and its address that of one of its servers
-
-
-# --- Redis --------------------------------------------------------------------------------------
-
-
-@overload
-def open_redis(
-    url: str, *, cluster: Literal[False] = False, on_connect: Callable[[], None] | None = None
-) -> redis.asyncio.Redis: ...
-@overload
-def open_redis(url: str, *, cluster: bool, on_connect: Callable[[], None] | None = None) -> Client: ...
-def open_redis(url: str, *, cluster: bool = False, on_connect: Callable[[], None] | None = None) -> Client:
-    """Return a client with bytes replies; nothing is sent before its first command.
-
-    *cluster*: the server is one of a Redis Cluster, see `check_redis`. *on_connect* is called whenever there
-    is a new connection for operations: to a server that may not be the same any more.
-
-    A command whose connection is refused or breaks is sent again a few times within a second, one
-    that times out is not: the server may still be at it. Whoever calls decides about the rest.
-    """
-    options = _redis_options()
-    if on_connect is not None:
-
-        async def connected(connection: Any) -> None:
-            await connection.on_connect()
-            on_connect()
-
-        options["redis_connect_func"] = connected
-    try:
-        if cluster:
-            return _open_cluster(url, options)
-        return redis.asyncio.Redis.from_url(url, retry=_async_retry(), **options)
-    except (ValueError, TypeError, redis.RedisError):
-        raise BadSetting("REDIS_URL", redact(url), _REDIS_WANT) from None
-
-
-def _open_cluster(url: str, options: dict[str, Any]) -> ClusterClient:
-    given = parse_url(url)
-
-    def open_node(host: str, port: int) -> redis.asyncio.Redis:
-        place = {**options, **given, "host": host, "port": port, "retry": _async_retry()}
-        return redis.asyncio.Redis.from_pool(redis.asyncio.ConnectionPool(**place))
-
-    own = {name: value for name, value in options.items() if name != "redis_connect_func"}
-    if given.pop("connection_class", None) is redis.asyncio.SSLConnection:
-        own["ssl"] = True
-    return ClusterClient(open_node=open_node, retry=_async_retry(), **own, **given)
-
-
-def _async_retry() -> AsyncRetry:
-    return AsyncRetry(_redis_backoff(), 3, _RETRIED)
-
-
-def open_scripts(
-    addresses: Addresses, *, on_connect: Callable[[], None] | None = None
-) -> tuple[Client, Scripts]:
-    """Return a client for plain commands, and operations; the latter are to be closed first."""
-    client = open_redis(addresses.redis_url, cluster=addresses.redis_cluster, on_connect=on_connect)
-    return client, Scripts(client, redact(addresses.redis_url))
-
-
-def open_redis_sync(url: str) -> redis.Redis:
-    """Return the blocking client, for commands."""
-    try:
-        return redis.Redis.from_url(url, retry=Retry(_redis_backoff(), 3, _RETRIED), **_redis_options())
-    except (ValueError, TypeError, redis.RedisError):
-        raise BadSetting("REDIS_URL", redact(url), _REDIS_WANT) from None
-
-
-_RETRIED = (redis.ConnectionError,)
-
-
-def _redis_backoff() -> ExponentialWithJitterBackoff:
-    return ExponentialWithJitterBackoff(base=0.05, cap=0.5)
-
-
-def _redis_options() -> dict[str, Any]:
-    return {
-        "protocol": 2,  # no push messages, and every proxy speaks it
-        "socket_timeout": 10,
-        "socket_connect_timeout": 5,
-        "health_check_interval": 30,  # finds a peer that vanished before a command is lost on it
-        "client_name": "crawlproj",
-        "driver_info": None,  # two round trips less for every connection
-        # It asks for a command that only Redis' cloud knows, and warns when it is refused.
-        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
-    }
-
-
-def check_redis(url: str) -> bool:
-    """Say whether the server is one of a cluster.
-
-    Raises ServerUnreachable when it does not answer, or not to us.
-    """
-    client = open_redis_sync(url)
-    try:
-        client.ping()
-        with suppress(redis.ResponseError):  # a user that may not ask
-            return client.info("cluster").get("cluster_enabled") == 1
-        return False
-    except (redis.RedisError, OSError, ValueError) as error:
-        raise ServerUnreachable("Redis", redact(url), what_it_says(error, url)) from None
-    finally:
-        client.close()
-
-
-# --- PostgreSQL ---------------------------------------------------------------------------------
 
 
 def _conninfo(url: str, name: str) -> str:
@@ -340,39 +190,3 @@ def reconnect_delay(breaks: int, chance: float) -> float:
     """Return the seconds to wait after *breaks* earlier failures; *chance* is between 0 and 1."""
     full = min(FIRST_DELAY * 2.0 ** min(breaks, 10), LONGEST_DELAY)
     return full * (0.5 + chance / 2)  # spread, or a fleet comes back in one burst
-
-
-# --- both -----------------------------------------------------------------------------------------
-
-
-#: What this process has joined, by home: an address that it gave out comes back to it in settings.
-_embedded: dict[Path, Joined] = {}
-
-
-def ensure_servers(config: Config) -> Addresses:
-    """Return where both servers are; each has answered. Starts or joins the embedded ones.
-
-    It blocks, for a second or two at the very first start. Raises ServerUnreachable.
-    """
-    from crawlproj.servers.embedded import join  # noqa: PLC0415  # not needed where both are given
-
-    own = _embedded.get(config.home)
-    redis_embedded = config.redis_url is None or (own is not None and config.redis_url == own.redis_url)
-    database_embedded = config.database_url is None or (
-        own is not None and config.database_url == own.database_url
-    )
-    redis_url, database_url = config.redis_url, config.database_url
-    if redis_embedded or database_embedded:
-        joined = join(config.home, valkey=redis_embedded, postgres=database_embedded)
-        _embedded[config.home] = joined
-        redis_url, database_url = joined.redis_url or redis_url, joined.database_url or database_url
-    addresses = Addresses(
-        redis_url=redis_url or "",
-        database_url=database_url or "",
-        redis_embedded=redis_embedded,
-        database_embedded=database_embedded,
-        redis_cluster=not redis_embedded and check_redis(redis_url or ""),
-    )
-    if not addresses.database_embedded:
-        connect_database(addresses.database_url).close()
-    return addresses
