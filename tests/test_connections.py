@@ -377,8 +377,8 @@ async def test_outage_is_waited_out_and_told_once(own_postgres, caplog):
         assert connection.execute("select count(*) from outage").fetchone() == (4,)
     assert tries <= 5  # one that broke, and the four that count
     assert [(r.name, r.levelname) for r in caplog.records] == [
-        ("crawlproj.connections", "WARNING"),
-        ("crawlproj.connections", "INFO"),
+        ("crawlproj.connections.database", "WARNING"),
+        ("crawlproj.connections.database", "INFO"),
     ]
     assert all(str(own_postgres.folder) in record.getMessage() for record in caplog.records)
 
