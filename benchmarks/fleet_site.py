@@ -119,6 +119,12 @@ class FleetSite:
         links = [self.url(other) for other in sorted(others)]
         return self._html(f"Chapter {number}", links if number else [*links, self._gate_url])
 
+    def reply(self, served: Served) -> bytes:
+        """Return the whole answer to a request."""
+        body = self.page(served.path)
+        status = b"404 Not Found" if body is None else b"200 OK"
+        return message(status, body or b"there is no such page")
+
     def delay(self) -> float:
         """Return how long the next answer takes, in seconds."""
         return self._chance.uniform(*self._delays)
@@ -240,12 +246,9 @@ class _Connection(asyncio.Protocol):
         if served is None:
             return
         self._now = None
-        body = self._site.page(served.path)
-        status = b"404 Not Found" if body is None else b"200 OK"
-        body = body or b"there is no such page"
-        head = b"HTTP/1.1 %b\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n"
+        reply = self._site.reply(served)
         self._site.end(served, answered=True)  # before it is sent: its reader may be quick
-        self._transport.write(head % (status, len(body)) + body)
+        self._transport.write(reply)
 
     def cut(self) -> None:
         """Close it at once."""
@@ -256,6 +259,12 @@ class _Connection(asyncio.Protocol):
         if self._now is not None:
             self._site.end(self._now, answered=False)
             self._now = None
+
+
+def message(status: bytes, body: bytes, headers: bytes = b"") -> bytes:
+    """Return an HTTP answer; *headers* are whole lines."""
+    head = b"HTTP/1.1 %b\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n%b\r\n"
+    return head % (status, len(body), headers) + body
 
 
 def pairs(host: Host) -> Iterator[tuple[Served, Served, float]]:
