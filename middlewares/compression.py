@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response, TextResponse
 from scrapy.responsetypes import responsetypes
 
 from crawlproj.pages.compression import NotAsSaid, TooMuch, codings_of, unpacking
+from crawlproj.pages.responses import changed
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from crawlproj.pages.compression import Unpacked
 
@@ -84,10 +85,7 @@ class CompressionMiddleware(HttpCompressionMiddleware):
             self.stats.inc_value("httpcompression/truncated")
             fails = request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss)
             flags.append(TRUNCATED if fails else DATALOSS)
-        given: dict[str, Any] = {"body": unpacked.body, "headers": headers, "flags": flags}
-        if issubclass(kind, TextResponse):
-            given["encoding"] = None  # that of the packed bytes says nothing
-        return response.replace(cls=kind, **given)
+        return changed(response, kind, body=unpacked.body, headers=headers, flags=flags)
 
 
 def _unusable(response: Response, error: Exception) -> Response:

@@ -9,6 +9,7 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_meta_refresh
 
 from crawlproj.frontier.canonical import normalise
+from crawlproj.pages.responses import changed
 from middlewares.redirect import leads
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class MetaRefreshMiddleware(ScrapyMetaRefreshMiddleware):
         if not isinstance(response, HtmlResponse):
             return response
         # Only as much is decoded as is looked at.
-        head = response.replace(body=begin) if len(response.body) > SCANNED else response
+        head = changed(response, HtmlResponse, body=begin) if len(response.body) > SCANNED else response
         try:
             url = get_meta_refresh(head, ignore_tags=self._ignore_tags)[1]
         except ValueError:  # it is no URL

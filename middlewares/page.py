@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -19,7 +21,7 @@ from scrapy.utils.log import failure_to_exc_info, logformatter_adapter
 from scrapy.utils.spider import iterate_spider_output
 from twisted.python.failure import Failure
 
-from crawlproj.exceptions import BadUrl, NotModified, UndecodableEntry, WorkerCloses
+from crawlproj.exceptions import BadUrl, HostRests, NotModified, Refused, UndecodableEntry, WorkerCloses
 from crawlproj.frontier.canonical import normalise
 from crawlproj.items import Links, PageObject
 from crawlproj.pages.known import known_links
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from crawlproj.scheduler import FrontierScheduler
 
 logger = logging.getLogger(__name__)
+
+MANY = 1000  # links, that are taken in within 10 ms
 
 
 class PageMiddleware:
@@ -105,7 +109,9 @@ class PageMiddleware:
             return
         try:
             async for each in result:
-                if not self._absorb(visit, each):
+                if isinstance(each, Links):
+                    await self._absorb_links(visit, each)
+                elif not self._absorb(visit, each):
                     visit.pending_items += 1
                     yield each
         except Exception as exc:
@@ -164,6 +170,9 @@ class PageMiddleware:
         error = failure.value
         assert error is not None  # Twisted types it as optional; a failure without one makes no sense
         if isinstance(error, WorkerCloses):
+            if isinstance(error, HostRests) and error.retry_after_ms:
+                with suppress(Refused):  # another worker has sealed the run
+                    await self._worker.frontier.rest(visit.lease.host, error.retry_after_ms)
             await self._give_back(visit)
             return
         page = unanswered(visit, error)
@@ -173,7 +182,9 @@ class PageMiddleware:
             elif original is not None and page.final:
                 output = await ensure_awaitable(iterate_spider_output(original(failure)))
                 async for each in as_async_generator(output):
-                    if not self._absorb(visit, each):
+                    if isinstance(each, Links):
+                        await self._absorb_links(visit, each)
+                    elif not self._absorb(visit, each):
                         visit.pending_items += 1
                         yield each
             elif not isinstance(error, IgnoreRequest):
@@ -209,16 +220,13 @@ class PageMiddleware:
         )
 
     def _absorb(self, visit: Visit, output: Any) -> bool:
-        """Keep a link back for the report. Returns whether *output* was one, or nothing at all."""
+        """Keep a request back for the report. Returns whether *output* was one, or nothing at all."""
         if output is None:
             return True  # no signal ever says that Scrapy has dropped it
         if isinstance(output, Request):
             self._absorb_request(visit, output)
-        elif isinstance(output, Links):
-            self._absorb_links(visit, output)
-        else:
-            return False
-        return True
+            return True
+        return False
 
     def _absorb_request(self, visit: Visit, request: Request) -> None:
         if self._refused_by_listener(visit, request):
@@ -290,14 +298,17 @@ class PageMiddleware:
             isinstance(answer, Failure) and isinstance(answer.value, IgnoreRequest) for _, answer in answers
         )
 
-    def _absorb_links(self, visit: Visit, links: Links) -> None:
+    async def _absorb_links(self, visit: Visit, links: Links) -> None:
+        """Keep the links of a page back; the event loop has its turn in between if there are many."""
         page, hops = visit.entry, visit.lease.embed_hops
         depth = page.depth + 1
         if self._depth_limit and depth > self._depth_limit:
             return
         seen, encode = self._worker.seen, self._worker.codec.encode_link
         for urls, embed in ((links.embeds, True), (links.urls, False)):
-            for url in urls:
+            for number, url in enumerate(urls, start=1):
+                if number % MANY == 0:
+                    await asyncio.sleep(0)
                 if url in seen:
                     self._know(visit, url)
                     continue

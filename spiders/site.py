@@ -72,6 +72,7 @@ class SiteSpider(Spider):
         self._rules = LinkRules(
             obey_nofollow=config.nofollow == "obey",
             ignored_extensions=DEFAULT_RULES.ignored_extensions if ignored is None else ignored,
+            most=config.max_outlinks,
         )
         return self
 

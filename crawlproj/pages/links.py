@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ada_url
 from scrapy.http import HtmlResponse
@@ -14,11 +15,20 @@ from selectolax.lexbor import LexborHTMLParser
 
 from crawlproj.domains import registered_domain
 from crawlproj.items import Links
+from crawlproj.pages.flat import FlatTree
+from crawlproj.pages.responses import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy.http import Response
+
+    Tree: TypeAlias = LexborHTMLParser | FlatTree
+
+#: Flag of a response that no parser is to see: its time would grow with the square of the page.
+FLAT = "flat"
+MAX_EMBEDS = 10_000  #: things that a page shows, as far as they are looked at
+MAX_HTML = 2_000_000  #: bytes of a page that are looked at; its text is read from about as many
 
 _IGNORED = frozenset(IGNORED_EXTENSIONS)
 # What a browser would not change either: most links of most sites, at a tenth of the price.
@@ -60,6 +70,9 @@ class LinkRules:
 
     obey_nofollow: bool = True
     ignored_extensions: frozenset[str] = _IGNORED  #: of files that are no pages
+    #: Links that a crawl takes of one page. Twice as many are found, because those that it knows do not count
+    #: later, and three times as many are looked at: 0.1 s of work.
+    most: int = 6000
 
 
 DEFAULT_RULES = LinkRules()
@@ -82,11 +95,12 @@ def extract_links(
 
     `<a href>` and `<area href>` count, resolved against `<base href>`. What is no http(s) URL, no page by its
     extension, or what a site asks not to be followed is left out. With *embeds* comes what the page
-    shows, from any host: images, styles, icons and scripts, less what is denied.
+    shows, from any host: images, styles, icons and scripts, less what is denied. Of a page without measure
+    its begin counts.
     """
     if not isinstance(response, HtmlResponse):
         return Links(())
-    tree = LexborHTMLParser(response.body if response.encoding == "utf-8" else response.text)
+    tree = _tree(response)
     base = _base(tree, response.url)
     shown = tuple(_embeds(tree, base, scope)) if embeds else ()
     if rules.obey_nofollow and _is_nofollow(tree, response):
@@ -94,12 +108,21 @@ def extract_links(
     return Links(_links(tree, base, scope, rules), shown)
 
 
-def _links(tree: LexborHTMLParser, base: str, scope: LinkScope, rules: LinkRules) -> tuple[str, ...]:
+def _tree(response: HtmlResponse) -> Tree:
+    if len(response.body) > MAX_HTML:
+        response = changed(response, HtmlResponse, body=response.body[:MAX_HTML], encoding=response.encoding)
+    if FLAT in response.flags:
+        return FlatTree(response.text)
+    return LexborHTMLParser(response.body if response.encoding == "utf-8" else response.text)
+
+
+def _links(tree: Tree, base: str, scope: LinkScope, rules: LinkRules) -> tuple[str, ...]:
     origin = base[: base.index("/", base.index("//") + 2)]
     obey, ignored = rules.obey_nofollow, rules.ignored_extensions
     found: dict[str, None] = {}
     for tag in ("a", "area"):
-        for node in tree.tags(tag):
+        nodes: Iterable[Any] = tree.tags(tag)
+        for node in islice(nodes, 3 * rules.most):
             attributes = node.attributes
             link = attributes.get("href")
             if not link or link[0] == "#":
@@ -109,20 +132,22 @@ def _links(tree: LexborHTMLParser, base: str, scope: LinkScope, rules: LinkRules
             url = origin + link if _PLAIN_PATH.fullmatch(link) else _resolve(base, link)
             if url is not None and url not in found and not _is_file(url, ignored) and url in scope:
                 found[url] = None
+                if len(found) >= 2 * rules.most:
+                    return tuple(found)
     return tuple(found)
 
 
-def _embeds(tree: LexborHTMLParser, base: str, scope: LinkScope) -> dict[str, None]:
+def _embeds(tree: Tree, base: str, scope: LinkScope) -> dict[str, None]:
     """Return what the page shows, each once: what it needs before it can be seen comes first."""
     found: dict[str, None] = {}
-    for link in dict.fromkeys(_embedded(tree)):
+    for link in dict.fromkeys(islice(_embedded(tree), MAX_EMBEDS)):
         url = _resolve(base, link)
         if url is not None and not (scope.deny is not None and scope.deny.search(url)):
             found[url] = None
     return found
 
 
-def _embedded(tree: LexborHTMLParser) -> Iterator[str]:
+def _embedded(tree: Tree) -> Iterator[str]:
     for node in tree.tags("link"):
         attributes = node.attributes
         if attributes.get("href") and _SHOWN.intersection((attributes.get("rel") or "").lower().split()):
@@ -136,7 +161,7 @@ def _embedded(tree: LexborHTMLParser) -> Iterator[str]:
                 yield value
 
 
-def _is_nofollow(tree: LexborHTMLParser, response: Response) -> bool:
+def _is_nofollow(tree: Tree, response: Response) -> bool:
     """Say whether a site asks not to follow any link of this page, in its head or in a header."""
     words: list[str] = []
     for header in response.headers.getlist(b"X-Robots-Tag"):
@@ -151,7 +176,7 @@ def _is_nofollow(tree: LexborHTMLParser, response: Response) -> bool:
     return not {"nofollow", "none"}.isdisjoint(word.strip().lower() for word in words)
 
 
-def _base(tree: LexborHTMLParser, url: str) -> str:
+def _base(tree: Tree, url: str) -> str:
     """Return what links are relative to, in its normalised form."""
     for node in tree.tags("base"):
         href = node.attributes.get("href")

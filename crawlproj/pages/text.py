@@ -210,6 +210,7 @@ def _flat(html: str, encoding: str | None) -> PageText:
         title=_line(entities.unescape(title[1]) if title else None),
         language=language[1] if language else None,
         encoding=encoding,
+        flat=True,
     )
 
 
