@@ -49,6 +49,16 @@ def test_spider_reads_the_page_in_the_same_encoding() -> None:
     assert [(each["text"], each["encoding"]) for each in told] == [("café", "cp1252"), ("да", "koi8-r")]
 
 
+def test_large_page_is_read_as_a_small_one_is() -> None:
+    """In a thread: text, signal and encoding are there when the callback runs."""
+    with answering() as site:
+        large = site.add("/", body=b"<p>caf\xe9 " + b"au lait " * 20_000)
+        (told,) = site.crawl(large)
+    assert (told["outcome"], told["encoding"]) == ("callback 200", "cp1252")
+    assert told["text"] == "caf\xe9 " + " ".join(["au lait"] * 20_000)
+    assert told["health_signal"]["text_length"] == len(told["text"])
+
+
 def test_binary_body_has_a_signal_with_null() -> None:
     """Null is not zero."""
     with answering() as site:
