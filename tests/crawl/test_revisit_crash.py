@@ -164,3 +164,23 @@ def test_another_worker_goes_on(
     assert fetched(site) == WANTED
     end = status(scrapy, "c")
     assert (end["status"], end["run"], end["started_targets"]) == ("sealed", 2, len(WANTED))
+
+
+@pytest.mark.timeout(240)
+def test_redis_loses_its_data(site: Site, scrapy: Project, crawl: tuple[str, ...], redis: Redis) -> None:
+    """A rebuilt frontier knows what is not due before links lead to it, and is filled with the rest again."""
+    site.add("/late/*", linking("/early/1", "/early/9999", "/late/3", "/new"), delay=0.1)
+    worker = scrapy.start(*crawl, settings=SETTINGS)
+    assert poll(lambda: len(fetched(site)) > DUE // 4)
+    worker.kill()
+    worker.wait()
+    redis.flushdb()
+    rebuilt = scrapy("rebuild", "c", "-s", "REVISIT_INTERVAL_SECONDS=604800", "--json").json[0]
+    assert rebuilt["seen"] >= KNOWN
+    waiting = {row["url"].removeprefix(site.url) for row in scrapy("pending", "c", "--json").json}
+    assert waiting <= WANTED
+    done = scrapy(*crawl, settings=SETTINGS)
+    assert done.returncode == 0, done.stderr
+    assert fetched(site) == WANTED
+    end = status(scrapy, "c")
+    assert (end["status"], end["run"], end["started_targets"]) == ("sealed", 2, len(WANTED))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiohttp import web
 
 from crawlproj.connections import connect_database
 from crawlproj.testing.project import TIMEOUT
@@ -270,14 +271,22 @@ class {name}Spider(Spider):
         yield {{"url": response.url}}
         {line}
 """
-    site.add("/", linking(), headers={"ETag": '"1"'})
+
+    def answer(request: web.Request) -> web.Response:
+        known = request.headers.get("If-None-Match") == '"1"'
+        text = None if known else linking()
+        status = 304 if known else 200
+        return web.Response(status=status, text=text, content_type="text/html", headers={"ETag": '"1"'})
+
+    site.add("/", answer)
     spider_source(source.format(name="bad", line="raise KeyError('title')"))
     spider_source(source.format(name="good", line=""))
     first = crawl("bad", WEEKLY, home=site.url)
     assert first.page("/")["reason"] == "callback_error"
     second = crawl("good", WEEKLY, home=site.url)
     assert (second.page("/")["reason"], len(second.items)) == (None, 1)
-    assert len(crawl("good", WEEKLY, home=site.url).items) == 0
+    third = crawl("good", {"CRAWL_NAME": "c"}, home=site.url)
+    assert (third.page("/")["fetch_status"], third.items) == ("not_modified", [])
 
 
 @pytest.mark.parametrize(
