@@ -20,7 +20,7 @@ PAGE = """
 <body><!-- <a href="/comment">no</a> -->
 <a href="one">1</a><A HREF='two?a=1&amp;b=2'>2</A><a class="x" data-y
  href=/three>3</a><a/href=/four>4</a><area href="/five"><a name="six">6</a><abbr href="/seven">7</abbr>
-<a rel="nofollow" href="/eight">8</a><a href="/nine" href="/ten">9</a><a href="one">again</a><img src="/i.png">
+<a rel="nofollow" href="/eight">8</a><a href="/nine" href="/ten">9</a><a href="one">1</a><img src="/i.png">
 """
 
 
