@@ -140,6 +140,16 @@ class WorkerCloses(RetryLater):
         super().__init__("worker_closes")
 
 
+class HostRests(WorkerCloses):
+    """The host asked to be left alone, whoever it was that it told; the request did not go out.
+
+    Its lease is given back, and counts for nothing.
+    """
+
+    def __init__(self, retry_after_ms: int) -> None:
+        RetryLater.__init__(self, "host_rests", retry_after_ms=retry_after_ms, host_incident=True)
+
+
 class NotModified(IgnoreRequest):
     """The server answered 304 to our validators: the stored content stands, and no callback is called.
 

@@ -12,6 +12,8 @@ from crawlproj.downloads.errors import status_of
 from crawlproj.exceptions import MissingComponent
 from crawlproj.frontier.canonical import host_key, normalise
 from crawlproj.items import Lease
+from crawlproj.pages.failure import HOST_STATUSES
+from crawlproj.pages.retry_after import asked_wait_ms
 from crawlproj.politeness.closing import ClosingTime, is_closing
 from crawlproj.politeness.pace import INTERVAL, MAX_WAIT, Pace, pace
 from crawlproj.politeness.runtime import DomainRuntime, Grant
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 MET = 10_000  # hosts a worker remembers to have a way to
 SENDING = 5  # rounds of the event loop that a request takes from here to the wire; libcurl needs 3 or 4
+LEAVING = 0.02  # seconds that an answer takes from the wire to here
 PLACE = "throttle_place"  #: meta: the place a request has among those in flight, while it has one
 
 
@@ -34,7 +37,8 @@ class ThrottleMiddleware:
     """Let a request go out when its host's interval has passed and a place there is free.
 
     It stands nearest the wire, so that nothing passes it by: pages, robots.txt, redirects, retries and
-    what is fetched through the engine. The host is that of the URL which really goes out.
+    what is fetched through the engine. The host is that of the URL which really goes out. One that asks to be
+    left alone is, by everybody: requests to it raise HostRests meanwhile.
 
     Settings: MIN_INTERVAL_MS, HOST_MAX_IN_FLIGHT, LEASE_SECONDS, CRAWL_DELAY_MAX_SECONDS.
     Meta: throttle_max_wait_ms (raise TooSoon instead of waiting longer), throttle_interval.
@@ -80,6 +84,8 @@ class ThrottleMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Give the place back and note what the wire said, whatever becomes of the response."""
+        if response.status in HOST_STATUSES:
+            self._rest(request, response)
         self._give_back(request)
         visit = self._worker.visit_of(request)
         if visit is not None:
@@ -95,8 +101,13 @@ class ThrottleMiddleware:
             visit.http_status = status_of(exception)
 
     def request_left_downloader(self, request: Request) -> None:
-        """Give the place back, also when nobody waits for the answer any more."""
-        self._give_back(request)
+        """Give the place back in a moment, also when nobody waits for the answer any more.
+
+        Mostly the answer gets here before, and is looked at first: a host may ask to be left alone.
+        """
+        member = request.meta.get(PLACE)
+        if member is not None:
+            asyncio.get_running_loop().call_later(LEAVING, self._left, request, member)
 
     async def spider_closed(self) -> None:
         """Give every place back, and see to it that Redis has heard of it."""
@@ -107,6 +118,18 @@ class ThrottleMiddleware:
         self._places.clear()
         await self._runtime.flush()
         self._runtime.abandon()
+
+    def _rest(self, request: Request, response: Response) -> None:
+        """Leave a host alone that asks for it: all workers and crawls, not only the page that was told."""
+        asked = asked_wait_ms(response.status, response.headers, time.time())
+        if asked and self._turns is not None:
+            most = int(self._config.knobs["retry_delay_max_ms"])
+            self._turns.rest(host_key(normalise(request.url)), min(asked, most))
+
+    def _left(self, request: Request, member: str) -> None:
+        """Give a place back, unless that has been done and the request has gone out again with another one."""
+        if request.meta.get(PLACE) == member:
+            self._give_back(request)
 
     def _give_back(self, request: Request) -> None:
         member = request.meta.pop(PLACE, None)

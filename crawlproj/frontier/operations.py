@@ -73,6 +73,10 @@ class Operations(Parts):
         elif milliseconds is not None:
             await self._part(host).set_host(host, {"least_language_interval": milliseconds})
 
+    async def rest(self, host: str, milliseconds: int) -> None:
+        """Leave a host alone for so long: it has asked for that, though of another crawl."""
+        await self._part(host).set_host(host, {"rest": milliseconds})
+
     async def block(self, host: str) -> None:
         """Hand out nothing of a host; what it has queued stays."""
         await self.set_host(host, blocked=True)

@@ -37,7 +37,7 @@ from crawlproj.redaction import without_login
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HOST_STATUSES = frozenset({429, 503, 521, 522, 523})
+HOST_STATUSES = frozenset({429, 503, 521, 522, 523})  #: said of the host as a whole
 _HOST = frozenset({"dns", "refused", "unreachable", "connection_lost", "timeout", "tls", "proxy"})
 _AGAIN = _HOST | {"truncated", "bad_http", "browser_crash", "network_error"}
 
@@ -139,7 +139,7 @@ def explain(error: BaseException, http_status: int | None = None) -> Failure:
 
 def explain_status(status: int) -> Failure:
     """Return what an answer with *status* says; whether it is tried again is the settings' matter."""
-    return Failure(reason=f"http_{status}", host_incident=status in _HOST_STATUSES, retryable=True)
+    return Failure(reason=f"http_{status}", host_incident=status in HOST_STATUSES, retryable=True)
 
 
 def _reason(error: BaseException) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from crawlproj.scripts import Scripts
 
 PREFIX = "downloader:domain_runtime:"
+_RESTS = 2  # what `reserve` says of a domain that rests
 
 
 def keys_of(domain: str) -> tuple[str, str]:
@@ -57,6 +58,7 @@ class Busy:
 
     retry_ms: float  #: asking earlier is of no use
     known: bool  #: asking then is; else a place has to become free, which nobody can foresee
+    rests: bool = False  #: the domain asked to be left alone for so long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,7 @@ class DomainRuntime:
         self._release = script(__package__, "release", allow_oom=True)
         self._renew = script(__package__, "renew", allow_oom=True)
         self._read = script(__package__, "read", allow_oom=True)
+        self._rest = script(__package__, "rest", allow_oom=True)
         self._server_clock = ServerClock()
         self._prefix = secrets.token_hex(6)
         self._numbers = itertools.count()
@@ -137,7 +140,7 @@ class DomainRuntime:
         granted, server_us, wait_us, more = reply
         self._server_clock.note(server_us / 1e6, asked, self._clock())
         if not granted:
-            return Busy(wait_us / 1000, bool(more))
+            return Busy(wait_us / 1000, bool(more), more == _RESTS)
         self._hold(member, domain, asked)
         due, sure = self._server_clock.ours((server_us + wait_us) / 1e6)
         return Grant(domain, member, more, interval_ms, due, sure, latest_ms, cap > 1 and interval_ms > 0)
@@ -163,6 +166,10 @@ class DomainRuntime:
         late = -1 if late_ms is None else max(math.ceil(late_ms - LATE_FREE_MS), 0)
         arguments = grant.member, grant.start_ms, grant.interval_ms, late, int(under_way)
         self._scripts.call(self._release, _keys(grant.domain), *arguments)
+
+    def rest(self, domain: str, milliseconds: int) -> None:
+        """Leave a domain alone for so long; whoever asks for a start meanwhile is refused."""
+        self._scripts.call(self._rest, (PREFIX + domain,), milliseconds)
 
     async def read(self, domain: str) -> DomainState | None:
         """Return what is known of a domain. Members of workers that died are not counted."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from crawlproj.exceptions import TooSoon
+from crawlproj.exceptions import HostRests, TooSoon
 from crawlproj.politeness.pace import LATEST_MS, poll_ms
 from crawlproj.politeness.runtime import Busy, Grant
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from crawlproj.politeness.pace import Pace
     from crawlproj.politeness.runtime import DomainRuntime
+
+
+MANY = 1000  # domains that rest; beyond it those that do no more are forgotten
 
 
 @dataclass(slots=True)
@@ -49,9 +52,13 @@ class Turns:
         self._clock = clock
         self._chance = chance
         self._lines: dict[str, _Line] = {}
+        self._resting: dict[str, float] = {}  # domain -> until when, by this worker's clock
 
     async def take(self, domain: str, pace: Pace, cap: int) -> Grant:
-        """Return when the request may go out, right now. Its place has to be given back."""
+        """Return when the request may go out, right now. Its place has to be given back.
+
+        Raises HostRests, at once, while the domain is to be left alone.
+        """
         return await self._start(await self._place(domain, pace, cap), pace, cap)
 
     async def take_soon(self, domain: str, pace: Pace, cap: int, max_wait_ms: float) -> Grant:
@@ -74,6 +81,9 @@ class Turns:
             except BaseException:
                 self.give_back(grant, unused=True)
                 raise
+            if (left := self._resting.get(grant.domain, 0.0) - self._clock()) > 0:
+                self.give_back(grant, unused=True)  # reserved before it was known
+                raise HostRests(math.ceil(left * 1000))
             if grant.interval_ms == 0 or self.lateness_ms(grant) <= grant.latest_ms:
                 return grant
             self.give_back(grant, unused=True)
@@ -96,6 +106,17 @@ class Turns:
         if line := self._lines.get(grant.domain):
             line.freed.set()
 
+    def rest(self, domain: str, milliseconds: int) -> None:
+        """Leave a domain alone for so long, in the whole fleet.
+
+        What this worker has reserved does not take place; of what others have, one start at most still may.
+        """
+        now = self._clock()
+        if len(self._resting) > MANY:
+            self._resting = {name: until for name, until in self._resting.items() if until > now}
+        self._resting[domain] = max(self._resting.get(domain, 0.0), now + milliseconds / 1000)
+        self._runtime.rest(domain, milliseconds)
+
     def waiting(self, domain: str) -> int:
         """Return how many requests of this worker wait for a place on *domain*."""
         line = self._lines.get(domain)
@@ -108,6 +129,7 @@ class Turns:
             answer = await ask()
             if isinstance(answer, Grant):
                 return answer
+            _check(answer)
             if domain not in self._lines:  # else others have made a line meanwhile, and go first
                 refusal = answer
         line = self._lines.setdefault(domain, _Line())
@@ -135,9 +157,16 @@ class Turns:
             answer = await ask()
             if isinstance(answer, Grant):
                 return answer
+            _check(answer)
             refusal = answer
 
     async def _until(self, due: float) -> None:
         # A loop's timers may fire a little early: they count in milliseconds, or from a stale clock.
         while (left := due - self._clock()) > 0:  # noqa: ASYNC110  # nothing else tells the time
             await asyncio.sleep(left)
+
+
+def _check(answer: Busy) -> None:
+    """Raise HostRests for a domain that is to be left alone: nobody is to wait here for minutes."""
+    if answer.rests:
+        raise HostRests(math.ceil(answer.retry_ms))

@@ -480,6 +480,7 @@ class Model:
         blocked: bool | None = None,
         crawl_delay: int | None = None,
         language_interval: int | EllipsisType | None = ...,
+        rest: int = 0,
     ) -> None:
         """None: it has none of its own any more. It goes at once where it belongs now."""
         host = self.hosts.get(name) or Host(name)
@@ -490,6 +491,9 @@ class Model:
             host.blocked = blocked
         if crawl_delay is not None:
             host.crawl_delay = crawl_delay
+        if rest:
+            host.due = max(host.due, self.now + rest)
+            host.backs_off_until = max(host.backs_off_until, self.now + rest)
         if language_interval is not ...:
             host.language_interval = language_interval
         has_language = host.language_interval is not None

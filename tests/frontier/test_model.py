@@ -547,6 +547,11 @@ class Both(RuleBasedStateMachine):
         self.run(self.frontier.set_language_interval(host, ms))
         self.model.set_host(host, {}, language_interval=ms)
 
+    @rule(host=HOST, ms=st.sampled_from([1, 500, 5000]))
+    def rest(self, host, ms):
+        self.run(self.frontier.rest(host, ms))
+        self.model.set_host(host, {}, rest=ms)
+
     @rule(host=st.sampled_from(HOSTS), ms=st.sampled_from([0, 20, 3000]))
     def share_a_language(self, host, ms):
         """As a queue of several hosts hears of one of them."""

@@ -17,13 +17,13 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from crawlproj.connections import open_redis, open_redis_sync
-from crawlproj.exceptions import MissingComponent, TooSoon, WorkerCloses
+from crawlproj.exceptions import HostRests, MissingComponent, TooSoon, WorkerCloses
 from crawlproj.items import Lease, Visit
 from crawlproj.politeness.pace import INTERVAL, LATEST_MS, MAX_WAIT
 from crawlproj.politeness.runtime import keys_of
 from crawlproj.scripts import Scripts
 from crawlproj.worker import Worker
-from middlewares.throttle import PLACE, ThrottleMiddleware
+from middlewares.throttle import LEAVING, PLACE, ThrottleMiddleware
 from tests.middlewares.kit import SmallCrawl
 
 if TYPE_CHECKING:
@@ -224,6 +224,8 @@ async def test_the_place_is_given_back_once_on_every_way(bench: Bench, server: r
     assert server.zcard(keys_of("e.test")[1]) == 2
     if way in {"left", "all"}:
         bench.crawler.signals.send_catch_log(signals.request_left_downloader, request=request, spider=None)
+        assert PLACE in request.meta  # until the answer has been looked at, or for a moment
+        await asyncio.sleep(2 * LEAVING if way == "left" else 0)
     if way in {"exception", "all"}:
         assert bench.middleware.process_exception(request, ValueError()) is None
     if way in {"response", "all"}:
@@ -243,6 +245,20 @@ async def test_a_request_that_is_sent_round_again_has_one_place(bench: Bench, se
     await bench.worker.scripts.flush()
     assert server.zcard(keys_of("e.test")[1]) == 0
     assert server.zcard(keys_of("other.test")[1]) == 1
+
+
+async def test_a_request_that_goes_out_again_at_once_keeps_its_second_place(
+    bench: Bench, server: redis.Redis
+) -> None:
+    """What is done in a moment for the first one leaves it alone."""
+    request = Request("http://e.test/1", meta={"lease": lease("e.test", 0)})
+    await bench.start(request)
+    bench.crawler.signals.send_catch_log(signals.request_left_downloader, request=request, spider=None)
+    bench.middleware.process_response(request, Response(request.url))
+    await bench.start(request)
+    await asyncio.sleep(3 * LEAVING)
+    await bench.worker.scripts.flush()
+    assert server.zcard(keys_of("e.test")[1]) == 1
 
 
 async def test_a_cancelled_wait_leaks_no_place(bench: Bench, server: redis.Redis) -> None:
@@ -300,6 +316,62 @@ async def test_a_request_may_refuse_to_wait(bench: Bench, server: redis.Redis) -
     assert server.zcard(keys_of("e.test")[1]) == 1
     await asyncio.sleep(0.25)
     assert await bench.start(impatient) <= 100
+
+
+async def test_a_host_that_asks_for_it_is_left_alone(bench: Bench, server: redis.Redis) -> None:
+    """By every request, leased or not, at once; other hosts are not, nor one where a page alone is ill."""
+    for status, headers, rests in (
+        (500, {"Retry-After": "60"}, False),
+        (429, {}, False),
+        (503, {"Retry-After": "soon"}, False),
+        (429, {"Retry-After": "60"}, True),
+    ):
+        request = Request("http://e.test/1", meta={"lease": lease("e.test", 0)})
+        await bench.start(request)
+        bench.middleware.process_response(request, Response(request.url, status=status, headers=headers))
+        await bench.worker.scripts.flush()
+        assert (server.hget(keys_of("e.test")[0], "rest_until") is not None) is rests
+    for meta in ({}, {"lease": lease("e.test", 0)}):
+        with pytest.raises(HostRests) as caught:
+            await bench.start(Request("http://e.test/2", meta=meta))
+        assert 59_000 < caught.value.retry_after_ms <= 60_001
+    with pytest.raises(TooSoon) as caught:
+        await bench.start(Request("http://e.test/3", meta={MAX_WAIT: 100}))
+    assert caught.value.retry_after_ms > 59_000
+    await bench.start(Request("http://other.test/1"))
+    assert server.zcard(keys_of("e.test")[1]) == 0
+
+
+async def test_a_start_that_was_reserved_does_not_take_place_when_its_host_rests(
+    bench: Bench, server: redis.Redis
+) -> None:
+    """It waits for its turn when the other request's answer comes; its place is free again."""
+    first = Request("http://e.test/1", meta={"lease": lease("e.test", 300)})
+    await bench.start(first)
+    second = asyncio.create_task(
+        bench.start(Request("http://e.test/2", meta={"lease": lease("e.test", 300)}))
+    )
+    async with asyncio.timeout(5):
+        while server.zcard(keys_of("e.test")[1]) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    headers = {"Retry-After": "30"}
+    bench.middleware.process_response(first, Response(first.url, status=429, headers=headers))
+    with pytest.raises(HostRests) as caught:
+        await second
+    assert 29_000 < caught.value.retry_after_ms <= 30_000
+    await bench.worker.scripts.flush()
+    assert server.zcard(keys_of("e.test")[1]) == 0
+
+
+async def test_a_rest_is_no_longer_than_the_setting_says(bench: Bench, server: redis.Redis) -> None:
+    """FRONTIER_RETRY_DELAY_MAX_MS, as in the frontier."""
+    request = Request("http://e.test/1")
+    await bench.start(request)
+    headers = {"Retry-After": "999999"}
+    bench.middleware.process_response(request, Response(request.url, status=503, headers=headers))
+    with pytest.raises(HostRests) as caught:
+        await bench.start(Request("http://e.test/2"))
+    assert 899_000 < caught.value.retry_after_ms <= 900_001
 
 
 async def test_alone_it_says_what_it_needs(bench: Bench) -> None:

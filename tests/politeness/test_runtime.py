@@ -372,6 +372,42 @@ async def test_a_longer_interval_still_knows_the_last_start(workers: Workers) ->
     assert (await grant(worker, 30_000)).start_ms == first.start_ms + 30_000
 
 
+async def test_a_domain_that_rests_is_left_alone_by_everybody(workers: Workers, server: redis.Redis) -> None:
+    """Nobody waits in a line for it; when it is over, the interval counts as ever."""
+    worker, other = workers(), workers()
+    first = await grant(worker, 50)
+    worker.rest("e.test", 400)
+    worker.release(first)
+    await worker.flush()
+    for each in (worker, other):
+        answer = await each.reserve("e.test", 50, "lease", 1)
+        assert isinstance(answer, Busy)
+        assert answer.rests
+        assert 0 < answer.retry_ms <= 401
+    assert not server.exists(f"{{{KEY}}}:waiting")
+    assert isinstance(await other.reserve("another.test", 50, "lease", 1), Grant)
+    while isinstance(answer := await other.reserve("e.test", 50, "lease", 1), Busy):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert answer.start_ms >= first.start_ms + 400
+
+
+async def test_a_shorter_rest_takes_no_longer_one_back_and_none_is_forgotten(
+    workers: Workers, server: redis.Redis
+) -> None:
+    """Not even by a domain that nobody else knows, or whose other state ends before."""
+    worker = workers(keep_ms=0, hold_ms=10)
+    for domain in ("e.test", "new.test"):
+        if domain == "e.test":
+            worker.release(await grant(worker, 1))
+        worker.rest(domain, 5000)
+        worker.rest(domain, 100)
+        await worker.flush()
+        assert server.pttl(keys_of(domain)[0]) > 4000
+        answer = await worker.reserve(domain, 0, "lease", 1)
+        assert isinstance(answer, Busy)
+        assert answer.retry_ms > 4000
+
+
 async def test_idle_domains_leave_nothing_behind(workers: Workers, server: redis.Redis) -> None:
     """Neither in Redis nor in the worker, released late or not at all."""
     worker = workers(keep_ms=0, hold_ms=200)

@@ -1,7 +1,8 @@
 -- Change a host's own knobs; it moves at once to where they put it. A host that nobody has met is made.
 -- KEYS[1] prefix   ARGV host, its new knobs as JSON: a number, or false for none of its own; `blocked` 1 or 0;
 -- `crawl_delay` in ms is what its robots.txt asks for, `least_crawl_delay` what one of several hosts' does;
--- `language_interval` in ms (false: none) and `least_language_interval` likewise
+-- `language_interval` in ms (false: none) and `least_language_interval` likewise; `rest` for how long it is to be
+-- left alone from now on, ms
 -- returns its own knobs as JSON
 local h = load(ARGV[1])
 local precedence = knob(h, 'precedence')
@@ -12,6 +13,8 @@ for name, value in pairs(cjson.decode(ARGV[2])) do
     m.cd = value
   elseif name == 'least_crawl_delay' then
     m.cd = math.max(m.cd, value)
+  elseif name == 'rest' then
+    h.nd, m.bu = math.max(h.nd, now + value), math.max(m.bu or 0, now + value)
   elseif name == 'language_interval' then
     m.li = value or nil
   elseif name == 'least_language_interval' then

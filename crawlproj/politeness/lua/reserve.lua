@@ -1,7 +1,7 @@
 -- Reserve the next start on one domain, for the whole fleet.
 --
 -- KEYS[1]  downloader:domain_runtime:<domain>   hash: last_request_at (ms), in_flight_count,
---          min_interval_ms, min_interval_source
+--          min_interval_ms, min_interval_source, rest_until (ms; see rest.lua)
 -- KEYS[2]  {<KEYS[1]>}:in_flight                zset member -> time it no longer counts, ms
 -- KEYS[3]  {<KEYS[1]>}:starting                 the start nobody has heard of yet: member, its time, the
 --          latest it may happen, ms
@@ -13,6 +13,7 @@
 -- returns  {1, the server's time in µs, wait in µs, start in ms}   the start is reserved
 --          {0, the server's time in µs, µs until asking again can be of use, 0 if nobody knows that it is}
 --                                       too many in flight, others' turn, or too long to wait
+--          {0, the server's time in µs, µs until the domain may be asked again, 2}   it rests
 --
 -- Starts are interval apart because each is put behind the time at which the last one really happened:
 -- none is handed out before that is known, from the one who went or came back. Its news has an interval
@@ -35,7 +36,10 @@ local now_us = clock[1] * 1000000 + clock[2]
 local now = math.ceil(now_us / 1000)
 
 local last, former, pending = 0, interval, false
-local state = redis.call('HMGET', KEYS[1], 'last_request_at', 'min_interval_ms')
+local state = redis.call('HMGET', KEYS[1], 'last_request_at', 'min_interval_ms', 'rest_until')
+if state[3] and tonumber(state[3]) > now then
+  return { 0, now_us, tonumber(state[3]) * 1000 - now_us, 2 }
+end
 if state[1] then
   last = tonumber(state[1])
   former = math.max(interval, tonumber(state[2]) or 0)
