@@ -127,7 +127,7 @@ class ThrottleMiddleware:
             self._turns.rest(host_key(normalise(request.url)), min(asked, most))
 
     def _left(self, request: Request, member: str) -> None:
-        """Give a place back, unless that has been done and the request has gone out again with another one."""
+        """Give a place back, unless that is done and the request has gone out again with another one."""
         if request.meta.get(PLACE) == member:
             self._give_back(request)
 
