@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,10 @@ from scrapy import Request, Spider
 from crawlproj.config import Config
 from crawlproj.exceptions import BadArgument, BadUrl
 from crawlproj.frontier.canonical import normalise
-from crawlproj.pages.links import DEFAULT_RULES, LinkRules, LinkScope, extract_links
+from crawlproj.pages.links import DEFAULT_RULES, LARGE, LinkRules, LinkScope, extract_links
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -98,8 +99,12 @@ class SiteSpider(Spider):
             return self._embeds and not (deny is not None and deny.search(url))
         return (self._depth is None or meta.get("depth", 0) <= self._depth) and url in self._links
 
-    def parse(self, response: Response, **_: Any) -> Iterator[Links]:
+    def parse(self, response: Response, **_: Any) -> Iterable[Links]:
         """Yield the links in scope, and what the page shows, which is part of it at any depth."""
+        found = self._found(response)
+        return found if len(response.body) <= LARGE else _Late(found)
+
+    def _found(self, response: Response) -> Iterator[Links]:
         deeper = self._depth is None or response.meta.get("depth", 0) < self._depth
         if deeper or self._embeds:
             links = extract_links(response, self._links, self._rules, embeds=self._embeds)
@@ -107,6 +112,25 @@ class SiteSpider(Spider):
                 links = replace(links, urls=())
             if links.urls or links.embeds:
                 yield links
+
+
+class _Late:
+    """The links of a large page: found in a thread for the engine, at once for whoever iterates over them."""
+
+    def __init__(self, found: Iterator[Links]) -> None:
+        self._found = found
+
+    def __iter__(self) -> Iterator[Links]:
+        return self._found
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Links:
+        links = await asyncio.to_thread(next, self._found, None)
+        if links is None:
+            raise StopAsyncIteration
+        return links
 
 
 def read_seeds(seeds: str) -> list[str]:

@@ -12,7 +12,8 @@
 | 2xx without (204, 205, no bytes, a shell)       | empty        | succeeded       | yes    | filled |
 | any other status                                | failed       | failed          | no     | null   |
 
-The first row that applies counts. How much text is enough the setting EMPTY_BELOW_CHARACTERS says. How long the text of an error page is, is never asked.
+The first row that applies counts. How much text is enough the setting EMPTY_BELOW_CHARACTERS says. How long
+the text of an error page is, is never asked.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 #: Flag of a response that no parser is to see: its time would grow with the square of the page.
 FLAT = "flat"
+LARGE = 65_536  #: bytes of a page whose links are better found in a thread
 MAX_EMBEDS = 10_000  #: things that a page shows, as far as they are looked at
 MAX_HTML = 2_000_000  #: bytes of a page that are looked at; its text is read from about as many
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from redis import Redis
+from scrapy.http import HtmlResponse
 
 from crawlproj.testing.project import TIMEOUT
+from spiders.site import SiteSpider
 from tests.crawl.support import linking, poll
 from tests.redis_server import OwnRedis
 
@@ -91,3 +93,71 @@ def test_links_that_the_worker_knows_do_not_go_to_redis(site: Site, crawl: Crawl
 def added(redis: Redis) -> int:
     """Return how often anything was added to a set."""
     return int(redis.info("commandstats").get("cmdstat_sadd", {}).get("calls", 0))
+
+
+LARGE = {
+    "rows": "<table>" + "<tr><td>cell a</td><td>cell b</td><td>1</td></tr>" * 20_000 + "</table>",
+    "prose": "".join(f"<p>{'word ' * 40}<b>bold</b> {n}</p>" for n in range(7_000)),
+    "paragraph": "<p>" + "some words that go on " * 90_000,
+    "script": "<p>text<script>" + "function(a,b){return a<b&&c>d}" * 170_000 + "</script>",
+    "links": "".join(f"<a href='/page/{n}'>a link to page {n}</a> " for n in range(14_000)),
+    "divs": "<div>" * 390_000 + "x",
+    "lists": "<ul><li>a" * 14_000,
+    "entities": "<p>" + "&amp;&lt;&eacute;&#8211;" * 85_000,
+    "Chinese": "<p>" + "今年一月的第一个星期港口结了冰。" * 110_000,
+    "fonts": "".join(f"<p><font color={n}>a" for n in range(10_000)),
+    "attributes": "<p " + " ".join(f"a{n}=1" for n in range(100_000)) + ">x</p>",
+}
+
+
+def test_large_and_odd_pages_do_not_hold_the_loop_up(
+    site: Site, crawl: Crawl, spider_source: Callable[[str], None]
+) -> None:
+    """No turn of the loop works for long on a page of megabytes (F-08); small pages of others go on.
+
+    What is measured is the loop's own work, not how long it had to wait for a busy machine.
+    """
+    for name, page in LARGE.items():
+        site.add(f"/{name}", page)
+    site.add("/Japanese", "港が凍り、渡し船は動けなくなった。".encode("shift_jis") * 200_000)
+    for n in range(50):
+        site.add(f"/small/{n}", linking(f"/small/{n + 1}"))
+    spider_source("""
+import asyncio, time
+from spiders.site import SiteSpider
+
+class Ticking(SiteSpider):
+    name = "ticking"
+
+    async def start(self):
+        self.worst = 0.0
+        self.ticker = asyncio.get_running_loop().create_task(self.tick())
+        async for request in super().start():
+            yield request
+
+    async def tick(self):
+        while True:
+            began = time.thread_time()
+            await asyncio.sleep(0.001)
+            self.worst = max(self.worst, time.thread_time() - began)
+
+    def closed(self, reason):
+        self.ticker.cancel()
+        self.logger.warning("worst=%.3f", self.worst)
+""")
+    large = [f"{site.url}/{name}" for name in (*LARGE, "Japanese")]
+    seeds = [*large, f"{site.host(2)}/small/0"]
+    result = crawl("ticking", {"HOST_MAX_IN_FLIGHT": 4}, seeds=seeds, deny="/page/")
+    assert result.returncode == 0, result.stderr
+    pages = {page["url"]: page for page in result.pages}
+    assert {pages[url]["fetch_status"] for url in large} == {"done"}
+    assert len(site.hits["/small/40"]) == 1
+    assert float(result.stderr.rpartition("worst=")[2].split()[0]) < 0.1, result.stderr
+
+
+def test_the_links_of_a_large_page_are_an_ordinary_iterable() -> None:
+    """A spider built on `site` may go through them as through those of a small one."""
+    spider = SiteSpider(seeds="http://a.example/")
+    for padding in ("", " " * 100_000):
+        response = HtmlResponse("http://a.example/", body=f"<a href=/x>x</a>{padding}".encode())
+        assert [links.urls for links in spider.parse(response)] == [("http://a.example/x",)]
