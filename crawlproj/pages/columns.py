@@ -49,7 +49,8 @@ class ArrayDumper(Dumper):
     oid = 0
 
     def dump(self, obj: Any) -> Buffer | None:
-        return bytes(obj)
+        buffer: Buffer = obj  # a copy of it as bytes would be one more of a body of 64 MB
+        return buffer
 
 
 def register(context: AdaptContext) -> None:
@@ -62,7 +63,7 @@ def array(element: str, cells: Sequence[bytes]) -> Array:
     """Return the array of packed *cells*."""
     if not cells:
         return Array(_empty(0, 0, OIDS[element]))
-    return Array(_header(1, 1, OIDS[element], len(cells), 1) + b"".join(cells))
+    return Array(b"".join((_header(1, 1, OIDS[element], len(cells), 1), *cells)))
 
 
 def bytea(value: bytes | None) -> bytes:

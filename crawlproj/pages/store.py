@@ -240,7 +240,9 @@ class PageStore:
         own = self._bodies.address is None
         if not own:
             await self._keep({row.body.hash: row.body for row in rows if row.body is not None})
-        arguments = {**self._constants, **_arrays(rows, own_bodies=own)}
+        pack = partial(_arrays, rows, own_bodies=own)
+        large = sum(row.size for row in rows) > MAX_BYTES
+        arguments = {**self._constants, **(await asyncio.to_thread(pack) if large else pack())}
         await self._run(partial(self._execute, arguments=arguments))
 
     async def _keep(self, bodies: dict[bytes, Body]) -> None:
