@@ -66,6 +66,7 @@ class Config:
     seen_cache: int
     gc_threshold: int
     cookies_max_domains: int
+    cookies_shared: bool
     queue_assignment: str
     forced_queue: str | None
     host_groups: Mapping[str, Any]  #: name -> hosts, unchecked
@@ -112,6 +113,7 @@ class Config:
             seen_cache=_integer(settings, "FRONTIER_SEEN_CACHE"),
             gc_threshold=_integer(settings, "GC_THRESHOLD"),
             cookies_max_domains=_integer(settings, "COOKIES_MAX_DOMAINS", least=1),
+            cookies_shared=_boolean(settings, "COOKIES_SHARED"),
             queue_assignment=str(settings.get("FRONTIER_QUEUE_ASSIGNMENT")),
             forced_queue=settings.get("FRONTIER_FORCED_QUEUE") or None,
             host_groups=_mapping(settings, "FRONTIER_HOST_GROUPS"),

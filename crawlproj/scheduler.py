@@ -358,6 +358,8 @@ class FrontierScheduler(BaseScheduler):
                 await self._bury(grant, exc)
         await self._worker.sampler.meet(host_key(stored.wire) for _, _, stored in read)
         known = await self._known([stored.key for _, _, stored in read])
+        for ask in self._worker.before_issue:
+            await ask()
         self._ready.extend((grant, lease, stored, known.get(stored.key)) for grant, lease, stored in read)
 
     def _lease(self, grant: Grant, expires: float) -> Lease:

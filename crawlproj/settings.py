@@ -90,6 +90,7 @@ FRONTIER_SEEN_CACHE = 200_000  # fingerprints a worker remembers, to spare Redis
 REFERRER_POLICY = "crawlproj.referrer.ReferrerPolicy"  # Scrapy's default, once per page, not per link
 GC_THRESHOLD = 50_000  # objects between two collections; Python's 700 cost a sixth of a crawl. 0 leaves it
 
+COOKIES_SHARED = True  # a session that one worker was given is that of all workers of the run
 COOKIES_MAX_DOMAINS = 5_000  # whose cookies a jar keeps, those used last: about 2 KB for each cookie
 
 # --- the next run -----------------------------------------------------------------------------

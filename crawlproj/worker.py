@@ -31,7 +31,7 @@ from crawlproj.results.results import FetchResults
 from crawlproj.sampler.sampler import Sampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -97,6 +97,8 @@ class Worker:
         self.draining = False  #: the run was stopped: nothing new starts, what runs finishes
         #: called after every finished lease; the scheduler and the limits listen
         self.after_finish: list[Callable[[], None]] = []
+        #: awaited when the frontier has given leases, before any of them is used; the cookies listen
+        self.before_issue: list[Callable[[], Awaitable[None]]] = []
         self.pages: Pages | None = None  #: the page middleware, when it is enabled
         self._bodies = body_store(self.config.body_store)
         self._crawler = crawler

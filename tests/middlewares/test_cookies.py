@@ -12,7 +12,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 from scrapy.utils.test import get_crawler
 
-from crawlproj.cookies import MOST_OF_ONE
+from crawlproj.cookies.jar import MOST_OF_ONE
 from crawlproj.domains import is_public
 from middlewares.cookies import CookiesMiddleware
 

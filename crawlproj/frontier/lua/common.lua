@@ -20,6 +20,7 @@
 --   inproc     hash    token -> packed lease
 --   lease      zset    "first token:how many" of leases given together, or one that was renewed -> deadline, ms
 --   dead       stream  what will not be tried again, and why
+--   cookies, cookie_turns, cookie_turn   in the first partition; see crawlproj/cookies/lua/share.lua
 --
 -- A host is in exactly one of ready, inactive, snoozed, in process, retired, exhausted: `place` alone moves
 -- it. In process is what its fields say and no key of its own: its leases are in `inproc`. An item of a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
+from contextlib import contextmanager
 from functools import lru_cache
 from http.cookiejar import CookieJar as StandardJar
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,11 +16,14 @@ from scrapy.utils.httpobj import urlparse_cached
 from crawlproj.domains import registered_domain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from http.cookiejar import Cookie, CookiePolicy
 
     from scrapy import Request
 
 MOST_OF_ONE = 180  # cookies of one registered domain, hosts that it makes up included; as in Chrome
+
+LITTLE_LONGER = 60  # seconds
 
 Name: TypeAlias = tuple[str, str, str]  # domain, path, name
 
@@ -41,22 +45,40 @@ class _Jar(StandardJar):
         self._most = most
         self._owners: OrderedDict[str, dict[Name, None]] = OrderedDict()
         self._unswept: list[str] = []
+        self.changes: dict[Name, Cookie | None] | None = (
+            None  #: what has changed, while somebody wants to know
+        )
 
     def set_cookie(self, cookie: Cookie) -> None:
+        name = (cookie.domain, cookie.path, cookie.name)
+        if self.changes is not None and _differs(self._held(*name), cookie):
+            self.changes[name] = cookie
         super().set_cookie(cookie)
         whose = owner(cookie.domain)
         names = self._owners.setdefault(whose, {})
-        name = (cookie.domain, cookie.path, cookie.name)
         names.pop(name, None)
         names[name] = None
         self._owners.move_to_end(whose)
         if len(names) > MOST_OF_ONE:
-            self.clear(*next(iter(names)))
+            self._drop(*next(iter(names)))
         if len(self._owners) > self._most:
             for each in list(next(iter(self._owners.values()))):
-                self.clear(*each)
+                self._drop(*each)
 
     def clear(self, domain: str | None = None, path: str | None = None, name: str | None = None) -> None:
+        if self.changes is not None and domain and path and name and self._held(domain, path, name):
+            self.changes[domain, path, name] = None
+        self._drop(domain, path, name)
+
+    def _held(self, domain: str, path: str, name: str) -> Cookie | None:
+        found: Cookie | None = self._cookies.get(domain, {}).get(path, {}).get(name)  # type: ignore[attr-defined]
+        return found
+
+    def names_of(self, whose: str) -> list[Name]:
+        """Return the names of the cookies of one registered domain."""
+        return list(self._owners.get(whose, ()))
+
+    def _drop(self, domain: str | None = None, path: str | None = None, name: str | None = None) -> None:
         super().clear(domain, path, name)
         if domain is None:
             self._owners.clear()
@@ -90,7 +112,16 @@ class _Jar(StandardJar):
         now = int(time.time())
         for domain, path, name in list(self._owners.get(whose, ())):
             if self._cookies[domain][path][name].is_expired(now):  # type: ignore[attr-defined]
-                self.clear(domain, path, name)
+                self._drop(domain, path, name)
+
+
+def _differs(old: Cookie | None, new: Cookie) -> bool:
+    """Return whether others should hear of a cookie; that it lasts a little longer is no news."""
+    if old is None or old.value != new.value:
+        return True
+    if old.expires is None or new.expires is None:
+        return old.expires is not new.expires
+    return abs(new.expires - old.expires) > LITTLE_LONGER
 
 
 class BoundedCookieJar(CookieJar):
@@ -105,6 +136,25 @@ class BoundedCookieJar(CookieJar):
         lock = self.jar._cookies_lock  # type: ignore[attr-defined]
         self.jar: _Jar = _Jar(self.policy, most)
         self.jar._cookies_lock = lock  # type: ignore[attr-defined]
+
+    @contextmanager
+    def noting(self) -> Iterator[dict[Name, Cookie | None]]:
+        """Note what changes in the block: cookies that are new or have another value, None for those gone."""
+        changes: dict[Name, Cookie | None] = {}
+        self.jar.changes = changes
+        try:
+            yield changes
+        finally:
+            self.jar.changes = None
+
+    def replace(self, whose: str, cookies: Iterable[Cookie], *, keep: bool) -> None:
+        """Take *cookies* for those of a registered domain; *keep*: others that are there stay."""
+        left = {} if keep else dict.fromkeys(self.jar.names_of(whose))
+        for cookie in cookies:
+            left.pop((cookie.domain, cookie.path, cookie.name), None)
+            self.jar.set_cookie(cookie)
+        for name in left:
+            self.jar.clear(*name)
 
     def add_cookie_header(self, request: Request) -> None:
         """Give the request the cookies that are for it."""
