@@ -52,6 +52,7 @@ REFUSED = [
     ("crawl site -a seeds=http://127.0.0.1:9/ -s BODY_STORE=s3://bucket/bodies", 2, "s3fs"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -s BODY_STORE=file:///proc/bodies", 2, "/proc/bodies"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -s BODY_STORE=file:///proc/bodies", 2, "written to"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s EMPTY_BELOW_CHARACTERS=-1", 2, "EMPTY_BELOW_CHARACTERS"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -s FRONTIER_SEEN_SHARDS=1e12", 2, "at most 1048576"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -s PROGRESS_ENABLED=maybe", 2, "PROGRESS_ENABLED"),
     ("crawl site -a seeds=a.example/b", 2, "write https://a.example/b"),
