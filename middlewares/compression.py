@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from crawlproj.pages.compression import Unpacked
 
+logger = logging.getLogger(__name__)
+
 TRUNCATED = "truncated"  #: flag of a response that is not all there, and that nobody wants in part
 DATALOSS = "dataloss"  #: Scrapy's flag of one that is wanted all the same
 AT_ONCE = 1024 * 1024  #: bytes; unpacking so many takes less than 10 ms, and handing it to a thread 0.1
@@ -35,14 +38,15 @@ class CompressionMiddleware(HttpCompressionMiddleware):
     too, but that of an answer which is no page anyhow: its status says what is wrong. What becomes large is
     unpacked in a thread.
 
-    Settings: COMPRESSION_ENABLED, DOWNLOAD_MAXSIZE, DOWNLOAD_FAIL_ON_DATALOSS.
-    Meta: download_maxsize, download_fail_on_dataloss.
+    Settings: COMPRESSION_ENABLED, DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, DOWNLOAD_FAIL_ON_DATALOSS.
+    Meta: download_maxsize, download_warnsize, download_fail_on_dataloss.
     Stats: httpcompression/response_bytes, httpcompression/response_count, httpcompression/truncated.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler=crawler)
         self._maxsize = crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        self._warnsize = crawler.settings.getint("DOWNLOAD_WARNSIZE")
         self._fail_on_dataloss = crawler.settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
 
     def process_response(  # type: ignore[override]
@@ -78,21 +82,30 @@ class CompressionMiddleware(HttpCompressionMiddleware):
         del headers["Content-Encoding"]
         kind = responsetypes.from_args(headers=headers, url=response.url, body=unpacked.body)
         flags = list(response.flags)
+        size, warnsize = len(unpacked.body), request.meta.get("download_warnsize", self._warnsize)
+        if len(response.body) < warnsize <= size:
+            logger.warning(
+                "%s unpacks to %d bytes, more than DOWNLOAD_WARNSIZE (%d)", response, size, warnsize
+            )
         assert self.stats is not None
-        self.stats.inc_value("httpcompression/response_bytes", len(unpacked.body))
+        self.stats.inc_value("httpcompression/response_bytes", size)
         self.stats.inc_value("httpcompression/response_count")
         if not unpacked.whole:
             self.stats.inc_value("httpcompression/truncated")
             fails = request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss)
-            flags.append(TRUNCATED if fails else DATALOSS)
+            flags.append(TRUNCATED if fails and _is_page(response) else DATALOSS)
         return changed(response, kind, body=unpacked.body, headers=headers, flags=flags)
 
 
 def _unusable(response: Response, error: Exception) -> Response:
     """Return an answer that is no page anyhow as it came. Raises IgnoreRequest for one that would be one."""
-    if 200 <= response.status < 300:  # noqa: PLR2004
+    if _is_page(response):
         raise IgnoreRequest(f"The body of {response} cannot be used: {error}") from error
     return response
+
+
+def _is_page(response: Response) -> bool:
+    return 200 <= response.status < 300  # noqa: PLR2004
 
 
 def _some(work: Generator[int, None, Unpacked]) -> Unpacked | None:

@@ -38,9 +38,10 @@ _PROTOCOLS = {pycurl.CURL_HTTP_VERSION_1_0: "HTTP/1.0"}
 class CurlDownloadHandler(BaseDownloadHandler):
     """Downloads `http` and `https` by HTTP/1.1.
 
-    Other than Scrapy's default it has its own DNS cache and takes IPv6 addresses too, SOCKS proxies, and
-    HTTPS proxies for HTTPS pages. DNS_RESOLVER, DNSCACHE_*, DNS_TIMEOUT, DOWNLOADER_CLIENTCONTEXTFACTORY
-    and DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING do not reach it.
+    Other than Scrapy's default it fails no answer outside of 2xx because its body is cut: where a redirect
+    leads is in its head, and what an error page is in its status. It has its own DNS cache and takes IPv6
+    addresses too, SOCKS proxies, and HTTPS proxies for HTTPS pages. DNS_RESOLVER, DNSCACHE_*, DNS_TIMEOUT,
+    DOWNLOADER_CLIENTCONTEXTFACTORY and DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING do not reach it.
 
     Settings: DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, DOWNLOAD_FAIL_ON_DATALOSS, DOWNLOAD_BIND_ADDRESS,
     DOWNLOAD_VERIFY_CERTIFICATES, DOWNLOAD_TLS_MIN_VERSION, DOWNLOAD_TLS_MAX_VERSION,
@@ -112,7 +113,8 @@ class CurlDownloadHandler(BaseDownloadHandler):
         if error is not None and transfer.stop is None:
             if not (transfer.begun and error.args[0] in CUT_SHORT):
                 raise explained(curl, request, error) from error
-            self._check_dataloss(request, error)
+            if 200 <= transfer.status < 300:  # noqa: PLR2004
+                self._check_dataloss(request, error)
             transfer.flags.append("dataloss")
         address = curl.getinfo(pycurl.PRIMARY_IP)
         kind = responsetypes.from_args(headers=transfer.headers, url=request.url, body=transfer.body)

@@ -143,6 +143,33 @@ def test_a_line_that_is_no_header_spoils_no_page() -> None:
         assert len(server.heads) == 3  # by libcurl, and twice by the other
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (OK + HTML, "truncated"),  # libcurl takes it for a page without a body
+        ("HTTP/1.1 2000 OK\r\nContent-Length: 1\r\n\r\nx", "bad_http"),
+        (OK + "X-Long: " + "x" * 200_000 + "\r\n\r\n", "too_large"),
+        (OK + "X: 1\r\n" * 6000 + "\r\n", "too_large"),
+        (OK + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxy", "bad_http"),
+    ],
+    ids=["head without its end", "status", "header", "headers", "lengths"],
+)
+def test_what_is_no_answer_says_why(answer: str, reason: str) -> None:
+    """None of it is said of the host, and nobody asks twice."""
+    with raw_server({"/": answer.encode()}) as server:
+        assert fetched("curl", [{"url": f"http://127.0.0.1:{server.port}/"}])[0]["reason"] == reason
+        assert len(server.heads) == 1
+
+
+def test_a_cut_body_spoils_no_answer_that_is_no_page() -> None:
+    """What such an answer says is in its head."""
+    with raw_server(
+        {"/": b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 99\r\n\r\nmoved"}
+    ) as server:
+        came = fetched("curl", [{"url": f"http://127.0.0.1:{server.port}/"}])[0]
+    assert (came["status"], came["headers"]["Location"], came["flags"]) == (302, ["/x"], ["dataloss"])
+
+
 def test_a_post_goes_out_once() -> None:
     """It may have done its work, though its answer cannot be read."""
     with raw_server({"/": b"HTTP/1.1 200 OK\r\nno header\r\n\r\n"}) as server:

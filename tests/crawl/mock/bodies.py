@@ -11,6 +11,17 @@ PDF = (
 )
 LONG_URL = "/?" + "".join(f"{n * n * 7919 % 99991:05}" for n in range(1800))
 
+TWELVE = "The ferry leaves at nine and comes back when everybody is aboard."
+AMONG_SCRIPTS = (
+    "<html><head><style>" + "a > b { color: red } " * 2000 + "</style></head>"
+    '<body><p title="x > y" data-q=\'a "quoted" > b\'>Three words only</p>'
+    "<script>" + "if (a > b) { document.write('<p>no</p>') } " * 500 + "</script>"
+    "<template><p>Not before a script takes it.</p></template><noscript><p>Turn scripts on.</p></noscript>"
+    "</body></html>"
+)
+
+SORRY = "We are sorry: the page that you are looking for could not be found."
+
 BODIES = (
     behaviour("zero-bytes", empty(), page(b"")),
     behaviour("zero-bytes-no-type", empty(), page(b"", kind=None)),
@@ -62,5 +73,11 @@ BODIES = (
     behaviour("plain-text", done(), page(TEXT, kind="text/plain")),
     behaviour("css", done(len("p { color: red }")), page("p { color: red }", kind="text/css")),
     behaviour("a-url-of-9000-characters", done(), links(LONG_URL), others={LONG_URL: (page(), done())}),
+    behaviour("one-word", done(9), page("<html><body><p>Simplest.</p></body></html>")),
+    behaviour("twelve-words", done(len(TWELVE)), page(html(TWELVE))),
+    behaviour("three-words-among-scripts", done(16), page(AMONG_SCRIPTS)),
+    behaviour("nul-in-title", done(), page(html().replace("A page", "A \0page\x01\x1f"))),
+    # It says so with 200: nobody can tell.
+    behaviour("soft-404", done(len(SORRY)), page(html(SORRY))),
     behaviour("frames-only", empty((0, 10)), page("<frameset><frame src='/a'><frame src='/b'></frameset>")),
 )

@@ -10,6 +10,7 @@ from tests.crawl.mock.behaviour import behaviour, done, empty, failed, html, pag
 
 ANY = (1, 10_000_000)  # characters: as much as is looked at
 WORDS = b"<html><body>" + b"<p>Words that somebody can read.</p>" * 900_000
+TABLE = "".join(f"<tr><td>{n}<td>some words in a cell<td><a href=/{n}>more</a>" for n in range(20_000))
 
 LARGE = (
     behaviour("large", done(ANY, raw=ANY), page(WORDS)),
@@ -38,6 +39,7 @@ LARGE = (
         done(ANY, raw=ANY),
         page("".join(f"<a href='http://127.0.0.1/{n}'>{n}</a> " for n in range(300_000))),
     ),
+    behaviour("large-table", done(ANY, raw=ANY), page(f"<table>{TABLE}</table>")),
     behaviour("nested", empty(), page("<div>" * 400_000)),
     behaviour("nested-lists", empty(), page("<ul><li>" * 14_000)),
     behaviour("attributes", empty(), page("<a " + " ".join(f"a{n}=1" for n in range(200_000)) + " href=/x>")),

@@ -5,7 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.crawl.mock.behaviour import TEXT, behaviour, chunked, done, failed, html, page, status_failed
+from tests.crawl.mock.behaviour import (
+    TEXT,
+    behaviour,
+    chunked,
+    done,
+    failed,
+    html,
+    moved,
+    page,
+    redirected,
+    status_failed,
+)
 
 if TYPE_CHECKING:
     from tests.crawl.mock.server import Peer
@@ -107,6 +118,18 @@ MALFORMED = (
         "bad-chunk", failed("truncated", 200), HEAD + CHUNKED + chunked(BODY, end=b"zz\r\n\r\n"), requests=2
     ),
     behaviour("reset-in-body", failed("truncated", 200), reset_in_body, requests=2),
+    # What is no page anyhow is what its status says.
+    behaviour("cut-404", status_failed(404), page(None, "Content-Length: 9999", status="404 Not Found")),
+    behaviour(
+        "cut-503", status_failed(503), page(None, "Content-Length: 9999", status="503 Busy"), requests=2
+    ),
+    behaviour(
+        "cut-redirect",
+        redirected(),
+        moved("/new", "Content-Length: 9999"),
+        path="/old",
+        others={"/new": (page(), done())},
+    ),
     behaviour("to-the-end", done(), HEAD + b"\r\n" + BODY),
     behaviour("http-1.0", done(), HEAD.replace(b"1.1", b"1.0") + b"\r\n" + BODY),
     behaviour(

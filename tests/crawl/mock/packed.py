@@ -79,6 +79,11 @@ PACKED = (
     behaviour("packed-no-bytes", empty(), packed("gzip", b"")),
     behaviour("packed-204", empty(status=204), b"HTTP/1.1 204 No\r\nContent-Encoding: gzip\r\n\r\n"),
     behaviour("packed-404", status_failed(404), packed("gzip", gzip.compress(BODY), status="404 Not Found")),
+    behaviour(
+        "cut-404-in-gzip",
+        status_failed(404),
+        packed("gzip", gzip.compress(LONG)[:-99], status="404 Not Found"),
+    ),
     behaviour("packed-404-rubbish", status_failed(404), packed("gzip", b"rubbish", status="404 Not Found")),
     behaviour(
         "packed-once-more-than-said", done(None, raw=0), packed("gzip", gzip.compress(gzip.compress(BODY)))
