@@ -119,6 +119,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
         yield Finding(check="settings", verdict=Verdict.FAIL, detail=str(error))
     if config is not None:
         yield Finding(check="settings", verdict=Verdict.OK, detail="every value can be used")
+        yield _bodies(config)
         yield from _servers(config)
     yield _name(settings)
     yield _browser(settings)
@@ -314,6 +315,17 @@ def _lost(run: CrawlRow) -> Finding:
         detail=f"crawl {run.name}, run {run.run}, has pages and no frontier: Redis has lost it",
         fix=f"scrapy rebuild {shlex.quote(run.name)}",
     )
+
+
+def _bodies(config: Config) -> Finding:
+    from crawlproj.pages.bodies import body_store  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    try:
+        store = body_store(config.body_store)
+        store.check()
+    except CrawlError as error:
+        return Finding(check="bodies", verdict=Verdict.FAIL, detail=str(error), fix="docs/how-to/bodies.md")
+    return Finding(check="bodies", verdict=Verdict.OK, detail=f"kept in {store.address or 'the database'}")
 
 
 def _name(settings: Settings) -> Finding:

@@ -68,6 +68,15 @@ def test_setting_that_cannot_be(scrapy):
     assert "FAIL\tsettings\tsetting MAX_TARGET" in done.out
 
 
+def test_place_for_bodies(scrapy_here, tmp_path):
+    """Where bodies go is written to; a place that takes none is a FAIL, with where to read about it."""
+    done = scrapy_here("doctor", "-s", f"BODY_STORE=file://{tmp_path}/bodies")
+    assert f"ok\tbodies\tkept in file://{tmp_path}/bodies" in done.out
+    done = scrapy_here("doctor", "-s", "BODY_STORE=file:///proc/bodies")
+    assert done.code == 6
+    assert "FAIL\tbodies\tsetting BODY_STORE must be a place that can be written to" in done.out
+
+
 def test_spider_that_does_not_load(scrapy, tmp_path):
     """A spider file that raises when it is imported is a FAIL, not a traceback."""
     (tmp_path / "broken_spiders.py").write_text("raise RuntimeError('boom')")
