@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,38 @@ def test_the_only_worker_is_killed(
     assert fetched(site) == WANTED
     end = status(scrapy, "c")
     assert (end["status"], end["run"], end["started_targets"]) == ("sealed", 2, len(WANTED))
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("step", [MARKING, QUEUING])
+def test_a_signal(step: int, site: Site, scrapy: Project, crawl: tuple[str, ...], redis: Redis) -> None:
+    """It ends the worker without a word of error, with nothing let in too early; the next one goes on."""
+    worker = scrapy.start(*crawl, settings=SETTINGS)
+    assert poll(lambda: is_in(redis, step))
+    worker.send_signal(signal.SIGTERM)
+    stderr = worker.communicate(timeout=TIMEOUT)[1]
+    assert worker.returncode == 11, stderr
+    assert "Traceback" not in stderr
+    assert filling(redis)[0] != MARKING or fetched(site) == set()
+    done = scrapy(*crawl, settings=SETTINGS)
+    assert done.returncode == 0, done.stderr
+    assert fetched(site) == WANTED
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("step", [MARKING, QUEUING])
+def test_a_lost_connection(
+    step: int, site: Site, scrapy: Project, crawl: tuple[str, ...], redis: Redis, sql: Connection[Any]
+) -> None:
+    """PostgreSQL ends the session: the step begins again over a new one."""
+    worker = scrapy.start(*crawl, settings=SETTINGS)
+    assert poll(lambda: is_in(redis, step))
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%revisit'"
+    assert sql.execute(cut).fetchall() == [(True,)]
+    stderr = worker.communicate(timeout=TIMEOUT)[1]
+    assert worker.returncode == 0, stderr
+    assert "is back" in stderr
+    assert fetched(site) == WANTED
 
 
 @pytest.mark.timeout(240)
