@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from crawlproj.cookies.jar import BoundedCookieJar, Name
-    from crawlproj.scripts import Scripts
+    from crawlproj.scripts import Script, Scripts
 
 #: What a jar's cookies are told by: a value of the meta key `cookiejar`.
 Session: TypeAlias = str | int | float | bool | None
@@ -41,7 +41,7 @@ class SharedCookies:
 
     async def look(self) -> None:
         """Ask whose cookies have changed."""
-        turn, *changed = await self._scripts.call(script(__package__, "news"), self._keys, self._turn)
+        turn, *changed = await self._scripts.call(_operation("news"), self._keys, self._turn)
         for name, at in zip(changed[::2], changed[1::2], strict=True):
             if self._own.get(name.decode()) != int(at):
                 self._changed.add(name.decode())
@@ -58,7 +58,7 @@ class SharedCookies:
             if name not in self._changed:
                 continue
             self._changed.discard(name)
-            found = await self._scripts.call(script(__package__, "cookies_of"), self._keys, name)
+            found = await self._scripts.call(_operation("cookies_of"), self._keys, name)
             # What is on its way there is not missing there.
             jar.replace(whose, [_cookie(each) for each in found], keep=self._writing[name] > 0)
 
@@ -72,13 +72,18 @@ class SharedCookies:
             self._writing[name] += 1
             try:
                 turn = await self._scripts.call(
-                    script(__package__, "share"), self._keys, self._most, MOST_OF_ONE, name, *said
+                    _operation("share"), self._keys, self._most, MOST_OF_ONE, name, *said
                 )
                 self._own[name] = int(turn)
             finally:
                 self._writing[name] -= 1
                 if not self._writing[name]:
                     del self._writing[name]
+
+
+def _operation(name: str) -> Script:
+    # A page must not wait for a full server to become less so: its end is what frees memory.
+    return script(__package__, name, allow_oom=True)
 
 
 def is_session(value: object) -> bool:
