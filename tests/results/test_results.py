@@ -288,11 +288,17 @@ async def test_a_server_that_is_nearly_full_is_left_to_the_frontier(opened, capl
     assert await found(results) is None
     assert (await last_day(results.redis, now=NOON)).fetches == 1
     assert caplog.text.count("nearly full") == 1
-    memory["used_memory"] = 80
-    results._looked_at = float("-inf")
-    await results._send()
-    results.note(DONE)
-    assert await found(results)
+    for said, is_kept in (
+        ({"maxmemory": 100, "used_memory": 80}, True),
+        ({"maxmemory": 100, "used_memory": 99}, False),
+        ({"maxmemory": 0, "used_memory": 10**12}, True),
+    ):
+        memory = said
+        await results.redis.flushdb()
+        results._looked_at = float("-inf")
+        await results._send()
+        results.note(DONE)
+        assert (await found(results) is not None) is is_kept
 
 
 async def test_a_closing_worker_does_not_wait_for_a_server_that_is_away(opened, own_server):
