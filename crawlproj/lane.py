@@ -57,7 +57,7 @@ class Call:
         # Packed here, so that what cannot be sent is its caller's error and nobody else's.
         self.packed = pack("EVALSHA", script.sha, len(keys), *keys, *arguments)  #: as it goes over the wire
         self.script = script
-        self.key = keys[0]
+        self.key = keys[0] if keys else ""  #: which names the slot
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def settle(self, reply: Any) -> None:

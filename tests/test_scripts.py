@@ -10,7 +10,7 @@ import pytest
 import redis
 from redis.exceptions import ResponseError
 
-from crawlproj import scripts as module
+from crawlproj import lane as module
 from crawlproj.connections import open_redis, open_redis_sync
 from crawlproj.scripts import Script, Scripts, script
 from tests.redis_server import OwnRedis

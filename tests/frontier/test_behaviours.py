@@ -354,8 +354,9 @@ async def test_queues_survive_the_server(own_server, own_fleet, how):
     after = await frontier.hosts()
     for one, other in zip(before, after, strict=True):
         assert 0 <= one.next_due_ms - other.next_due_ms < 60_000
-    assert [replace(view, next_due_ms=0) for view in before] == [
-        replace(view, next_due_ms=0) for view in after
+        assert 0 <= one.backs_off_ms - other.backs_off_ms < 60_000
+    assert [replace(view, next_due_ms=0, backs_off_ms=0) for view in before] == [
+        replace(view, next_due_ms=0, backs_off_ms=0) for view in after
     ]
     assert await frontier.refresh() == figures
     assert await frontier.check() == []

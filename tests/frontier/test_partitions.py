@@ -190,12 +190,16 @@ async def test_results_and_endings_are_summed(frontier):
 
 
 def test_sums():
-    """Counts are added; paused if any is, closed if all are, stopped for the first reason there is."""
-    one = Figures(*range(1, 10), paused=True, stop="", closed=True, version=3)
+    """Counts are added; paused if any is, closed if all are, stopped for the first reason there is.
+
+    And filled as far as the one that has come least far.
+    """
+    one = Figures(*range(1, 10), paused=True, stop="", closed=True, version=3, filling=2)
     two = Figures(*range(10, 100, 10), paused=False, stop="why", closed=False, version=5)
     both = Figures.sum([one, two])
-    assert both == (11, 22, 33, 44, 55, 66, 77, 88, 99, True, "why", False, 5)
+    assert both == (11, 22, 33, 44, 55, 66, 77, 88, 99, True, "why", False, 5, 2)
     assert Figures.sum([one, two._replace(closed=True)]).closed
+    assert Figures.sum([one, two._replace(filling=1)]).filling == 1
 
 
 # --- limits ---------------------------------------------------------------------------------------
