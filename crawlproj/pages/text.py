@@ -8,7 +8,7 @@ Rules, where HTML leaves a choice:
 - A short main text is none when it stands inside of them, in a list of links that is called a menu,
   or on an app's page whose text says that it loads (it ends in an ellipsis) or asks about cookies.
 - Not text: script, style, template, noscript, alternative texts of images, the fallbacks of embedded
-  media, form controls (their labels are), and what `hidden` or an inline `display:none` hides.
+  media, form controls (their labels are), and what `hidden` or an inline style hides.
 - Characters are counted with every run of white space as one; invisible ones alone are nothing.
 - JSON, XML, plain text and the like are their own text. Binary bodies have none.
 - A page too large or too oddly built for the parser (see `is_odd` and MAX_DEPTH) is read without it:
@@ -40,9 +40,12 @@ _NO_TEXT = (
     "title", "noscript", "template", "img", "area", "svg", "canvas", "video", "audio", "iframe", "object",
     "embed", "input", "button", "select", "textarea", "datalist",
     "[hidden]", '[style*="display:none" i]', '[style*="display: none" i]',
+    '[style*="visibility:hidden" i]', '[style*="visibility: hidden" i]',
 )  # fmt: skip
 _NO_TEXT_ATTRIBUTES = tuple(
-    (selector, "display" if "style" in selector else "hidden") for selector in _NO_TEXT if "[" in selector
+    (selector, selector.partition('"')[2].partition(":")[0] or "hidden")
+    for selector in _NO_TEXT
+    if "[" in selector
 )
 _TAG = re.compile(r"<([a-z]+)")
 # Without these, ASCII text has no white space but single spaces and line ends.
@@ -88,7 +91,7 @@ _DEPTH_SELECTOR = ">".join("*" * MAX_DEPTH)
 # Where the frameworks put an app.
 _MOUNT_POINTS = (
     "#root,#app,#__next,#__nuxt,#___gatsby,#svelte,#react-root,#main-app,#q-app,app-root,"
-    "[ng-app],[data-reactroot],[data-v-app]"
+    "[ng-app],[data-reactroot],[data-v-app],.ember-application"
 )
 
 

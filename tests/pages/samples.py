@@ -570,4 +570,94 @@ LANGUAGES = [
     done("emoji", "<html><body><p>🎉🎉</p></body></html>", "🎉🎉"),
 ]
 
-SAMPLES = [*SHELLS, *NOTHING, *SHORT, *TEXTS, *LINKS, *LANGUAGES]
+TOWN = "The town council met on Tuesday and decided to repair the bridge before the winter comes. "
+
+# Written when the rules stood, to see what they are worth.
+LATER = [
+    empty("shell that says Loading and no more", '<div id="root">Loading</div><script src=a.js></script>'),
+    empty(
+        "ember shell",
+        '<body class="ember-application"><script src=vendor.js></script><div>Loading…</div></body>',
+    ),
+    empty("script that leads elsewhere", '<html><body><script>location="/x"</script></body></html>'),
+    empty(
+        "menu of 1998", "<table><tr><td><a href=a>Home</a></td><td><a href=b>Products</a></td></tr></table>"
+    ),
+    empty(
+        "header of divs",
+        '<div class="site-header"><div class="logo"><a href=/>ACME</a></div><ul class="nav navbar-nav"><li><a href=/a>About</a></li></ul></div><div class="container"></div>',
+    ),
+    empty(
+        "menu of bootstrap",
+        '<nav class="navbar"><a class="navbar-brand" href="/">Brand</a><ul class="nav"><li><a>One</a></li></ul></nav><div id="main"></div><footer class="footer"><p>2020</p></footer>',
+    ),
+    empty("flutter shell", '<body><script src="main.dart.js"></script></body>'),
+    empty(
+        "blazor shell",
+        '<div id="app"><svg class="loading-progress"></svg></div><div id="blazor-error-ui">An unhandled error has occurred.</div><script src="blazor.webassembly.js"></script>',
+    ),
+    empty(
+        "gatsby shell",
+        '<div id="___gatsby"></div><noscript>This app works best with JavaScript enabled.</noscript><script src=x></script>',
+    ),
+    empty("tracking pixel", "<img src=p.gif width=1 height=1>"),
+    empty("button", '<button onclick="print()">Print</button>'),
+    empty("invisible text", '<p style="visibility:hidden">Secret words</p>'),
+    done(
+        "article of a blog",
+        f'<div class="wrap"><div class="post-content"><h2>Bridge</h2><p>{TOWN * 4}</p></div></div>',
+        "Bridge",
+        "repair the bridge",
+    ),
+    done("notice in a footer of a div", "<div class=footer><p>Site closed.</p></div>", "Site closed."),
+    done(
+        "telephone number beside a menu",
+        '<div class="content"><p>Call 555-1234</p></div><ul class="menu"><li><a>Home</a></li></ul>',
+        "Call 555-1234",
+    ),
+    done("menu of a restaurant", '<ul class="menu"><li>Soup 4</li><li>Fish 9</li></ul>', "Soup 4", "Fish 9"),
+    done("hub of links", '<div id="links"><a href=a>Instagram</a><a href=b>Shop</a></div>', "Shop"),
+    done("health check", "OK", "OK"),
+    done("number", "<html><body><b>42</b></body></html>", "42"),
+    done("quotation that trails off", "<blockquote>Less is more…</blockquote>", "Less is more…"),
+    done(
+        "prices by nuxt on the server",
+        '<div id="__nuxt"><div><h1>Preise</h1><p>Ab 5 Euro im Monat.</p></div></div><script>x</script>',
+        "Preise",
+        "Ab 5 Euro",
+    ),
+    done(
+        "challenge", "<h1>Checking your browser</h1><p>Please enable cookies.</p>", "Please enable cookies."
+    ),
+    done("one definition", "<dl><dt>Foo</dt><dd>Bar</dd></dl>", "Foo", "Bar"),
+    done(
+        "table with a caption",
+        "<table><caption>Results 2020</caption><tr><td>1</td></tr></table>",
+        "Results 2020",
+        "1",
+    ),
+    done(
+        "form with a legend",
+        "<form><fieldset><legend>Subscribe</legend>Enter your address<input></fieldset></form>",
+        "Subscribe",
+        "Enter your address",
+    ),
+    done(
+        "article in a header", f"<header><h1>Launch day</h1><p>{TOWN * 3}</p></header>", "repair the bridge"
+    ),
+    done(
+        "article in a section called nav",
+        f'<section class="nav-wrapper"><p>{TOWN * 3}</p></section>',
+        "repair the bridge",
+    ),
+    done("Thai, one word", "<p>สวัสดี</p>", "สวัสดี"),
+    done("log", "<pre>ok\nok\n</pre>", "ok ok"),
+    done("marquee", "<marquee>Welcome!</marquee>", "Welcome!"),
+]
+
+#: Pages that are judged wrong: nothing in them tells what a person sees.
+KNOWN_WRONG = frozenset(
+    {"shell that says Loading and no more", "menu of 1998", "header of divs", "blazor shell"}
+)
+
+SAMPLES = [*SHELLS, *NOTHING, *SHORT, *TEXTS, *LINKS, *LANGUAGES, *LATER]
