@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 KEEP_SECONDS = 60.0  #: how long a place may take for one batch; after that it counts as away
+_AT_ONCE = 16
 _WANT = "a URL like file:///srv/bodies or s3://bucket/bodies"
 
 
@@ -161,12 +163,16 @@ class _RenamingFolder(_Folder):
 
 
 class _LocalFolder(_Folder):
-    """Files of this machine. They are on the disk before the row that names them is."""
+    """Files of this machine. They are on the disk before the row that names them is.
+
+    Many are written at once: a disk is as quickly done with sixteen of them as with one.
+    """
 
     def write(self, bodies: Sequence[Body]) -> None:
-        folders = {path.parent for body in bodies if (path := self._write(body)) is not None}
-        for folder in folders:
-            _to_disk(folder)
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="bodies") as pool:
+            folders = {path.parent for path in pool.map(self._write, bodies) if path is not None}
+            for _ in pool.map(_to_disk, folders):
+                pass
 
     def _write(self, body: Body) -> Path | None:
         path = Path(self._path(body.hash))
