@@ -479,7 +479,7 @@ async def test_a_start_that_meets_a_seal_is_in_or_refused(make):
         one, other, third = [await make(f"race{n}") for _ in range(3)]
 
         async def start(one=one, n=n):
-            for _ in range(n % 7):
+            for _ in range(2 * n):  # so many round trips later than the sealers
                 await one.parts[0].control("")
             return await one.schedule([link(f"{(A, B, C)[n % 3]}/")])
 
