@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MANY = 1000  # links, that are taken in within 10 ms
+MANY_REQUESTS = 100  # the same of Request objects
 
 
 class PageMiddleware:
@@ -108,10 +109,15 @@ class PageMiddleware:
                 yield each
             return
         try:
+            absorbed = 0
             async for each in result:
                 if isinstance(each, Links):
                     await self._absorb_links(visit, each)
-                elif not self._absorb(visit, each):
+                elif self._absorb(visit, each):
+                    absorbed += 1
+                    if absorbed % MANY_REQUESTS == 0:
+                        await asyncio.sleep(0)
+                else:
                     visit.pending_items += 1
                     yield each
         except Exception as exc:
@@ -201,7 +207,10 @@ class PageMiddleware:
     async def _add_stored_links(self, visit: Visit) -> None:
         """Let the links of the content that stands in again: the page was not parsed."""
         worker, page = self._worker, visit.entry
-        for link in await known_links(worker.database, worker.crawl.name, page.key):
+        links = await known_links(worker.database, worker.crawl.name, page.key)
+        for number, link in enumerate(links, start=1):
+            if number % MANY == 0:
+                await asyncio.sleep(0)
             try:
                 entry = worker.codec.encode_stored(
                     link.url, link.extra, page.depth + 1, page, embed_hops=visit.lease.embed_hops
