@@ -78,6 +78,7 @@ class Course:
     kill_seconds: float = 0  #: so often one worker is killed and started again; 0: never,
     kill_requests: int = 0  #: or after so many requests, however long they take
     lease_seconds: float = 60
+    robots_seconds: int = 86_400  #: how long a robots.txt is kept; then it is asked for again
     within: float = 300
 
 
@@ -123,6 +124,7 @@ def _start(
         "MIN_INTERVAL_MS": course.interval_ms,
         "HOST_MAX_IN_FLIGHT": course.in_flight,
         "LEASE_SECONDS": course.lease_seconds,
+        "ROBOTS_CACHE_SECONDS": course.robots_seconds,
         "FRONTIER_MAX_KILLS": 1000,
         "LOG_LEVEL": "ERROR",
     }

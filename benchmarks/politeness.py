@@ -80,6 +80,7 @@ def courses(project: Project, site: TwoHosts, seconds: float) -> None:
                 in_flight=in_flight,
                 kill_seconds=kill_seconds,
                 lease_seconds=5 if kill_seconds else 60,
+                robots_seconds=10,
                 within=10 * seconds + 60,
             )
             seen = run(project, site, course, f"course-{interval_ms}-{in_flight}-{kill_seconds}")
