@@ -68,7 +68,7 @@ class PageText:
     language: str | None = None
     encoding: str | None = None
     is_shell: bool = False  #: an app's page that only a browser fills
-    flat: bool = False  #: too large or too oddly built for a parser, and read without one
+    flat: bool = False  #: too large or too oddly built for a parser to see all of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

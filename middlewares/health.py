@@ -59,7 +59,7 @@ class HealthMiddleware:
     async def _in_a_thread(
         self, request: Request, response: Response, visit: Visit, content_type: str | None
     ) -> Response:
-        """Read a large page beside the event loop, which parsing and extraction do not hold up."""
+        """Read a large page beside the event loop, which has its turn between one step and the next."""
         text = await asyncio.to_thread(extract, response.body, content_type)
         return self._noted(request, response, visit, content_type, text)
 

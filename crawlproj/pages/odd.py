@@ -8,7 +8,7 @@ from itertools import accumulate
 #: Elements within each other; browsers stop at 512, and real pages stay below 100.
 MAX_DEPTH = 256
 
-_MAX_TAGS = 30_000  # 2.5 µs each
+_MAX_TAGS = 30_000  # 2.5 µs each, of which one call takes half
 _FEW_TAGS = 300  # too few for anything below to matter
 _NESTED_FORMATTING = 4  # bold italic code in a link is no mistake
 _MAX_REOPENED = 40_000
@@ -25,6 +25,11 @@ _FORMATTING = re.compile(
     r"|(?<=[sS])(?:[mM][aA][lL]{2}|[tT][rR][iI][kK][eE]|[tT][rR][oO][nN][gG])[\s/>]))",
     re.DOTALL,
 )
+# Each one's attributes are added to those of the first.
+_ROOT = re.compile(r"<(?:html|body)[\s/]", re.IGNORECASE)
+_MAX_ROOTS = 100
+_OPTION = re.compile(r"</?option\b[^>]*>", re.IGNORECASE)
+_MAX_OPTIONS = 500  # a parser goes through all options of a list whenever one begins
 _RAW = re.compile(r"<(script|style|textarea)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _STEPS = {"": 1, "/": -1, "!": 0}  # a start tag, an end tag, a comment
 
@@ -35,14 +40,22 @@ def is_odd(html: str, tags: int) -> bool:
     That is a page with too many tags, with a tag of thousands of attributes, or with formatting
     elements that are never closed. Nesting is not looked at here: it costs nothing to parse.
     """
-    if tags > _MAX_TAGS:
+    # What compares in scripts is no tag.
+    if tags > _MAX_TAGS and _RAW.sub("", html).count("<") > _MAX_TAGS:
         return True
     if len(html) > _LONG_PAGE and sum(map(_pairs, _LONG_TAG.findall(html))) > _MAX_ATTRIBUTE_PAIRS:
         return True
     if tags <= _FEW_TAGS:
         return False
+    if len(_ROOT.findall(html)) > _MAX_ROOTS:
+        return True
     # Scripts hold pieces of HTML; they are taken out only when it matters.
     return _reopened(html, tags) and _reopened(_RAW.sub("", html), tags)
+
+
+def without_options(html: str, lower: str) -> str:
+    """Return *html*, whose lower-case form is *lower*, without its options, if these are very many."""
+    return _OPTION.sub(" ", html) if lower.count("<option") > _MAX_OPTIONS else html
 
 
 def _reopened(html: str, tags: int) -> bool:

@@ -14,11 +14,13 @@ PLAIN = {
     "formatting in comments": "<p><!-- <b> --></p>" * 1000,
     "formatting in scripts": "<script>" + '"<code>" ' * 1000 + "</script>" + "<p>text</p>" * 1000,
     "a few that are not closed": "<b><i>" + "<p>text</p>" * 5000,
+    "comparisons in a script": "<p>text</p><script>" + "if(a<b){}" * 50_000 + "</script>",
     "a long data URL": '<img src="data:image/png;base64,' + "iVBORw0KGgo/+A" * 20_000 + '">',
     "long values": ('<p title="' + "word " * 2000 + '">x</p>') * 10,
 }
 ODD = {
     "too many tags": "<p>" * 30_001,
+    "roots": "".join(f"<html a{n}=1>" for n in range(400)),
     "fonts": "".join(f"<p><font color={n}>a" for n in range(400)),
     "upper-case fonts": "".join(f"<P><FONT color={n}>a" for n in range(400)),
     "closed in comments only": "".join(f"<p><font color={n}><!--</font>-->a" for n in range(400)),
