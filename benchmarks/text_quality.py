@@ -10,6 +10,7 @@ right answer each. The others are asked if they are there (`pip install trafilat
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import re
 import time
@@ -114,16 +115,16 @@ def visible(html: str) -> str:
 
 
 def trafilatura(html: str) -> str:
-    from trafilatura import extract  # noqa: PLC0415  # it may not be there
+    extract = importlib.import_module("trafilatura").extract  # it may not be there
 
     return extract(html) or "" if html.strip() else ""
 
 
 def readability(html: str) -> str:
-    from readability import Document  # noqa: PLC0415  # it may not be there
+    document = importlib.import_module("readability").Document  # it may not be there
 
     try:
-        return LexborHTMLParser(Document(html).summary()).text(separator=" ")
+        return LexborHTMLParser(document(html).summary()).text(separator=" ")
     except Exception:  # noqa: BLE001  # a page without a body
         return ""
 
