@@ -54,10 +54,17 @@ class Recall:
     def entry(self, url: str, extra: str | None, depth: int, page: Stored | None = None) -> Entry | None:
         """Return the entry of a link, or of a page by its own URL; None if there can be none."""
         try:
-            return self._codec.encode_stored(url, extra, depth, page)
+            return self._codec.encode_stored(url, self._with_login(url, extra), depth, page)
         except (BadUrl, UndecodableEntry, ValueError):
             self.unreadable += 1
             return None
+
+    def _with_login(self, url: str, extra: str | None) -> str | None:
+        """Add the login that the start requests have for the origin: it is not kept with pages."""
+        words = self._codec.login_of(url)
+        if words is None:
+            return extra
+        return json.dumps({"a": words, **json.loads(extra or "{}")}, separators=(",", ":"))
 
     def known(self, row: Mapping[str, Any]) -> Entry | None:
         """Return the entry of a page by its `url`, `request` and `depth`."""

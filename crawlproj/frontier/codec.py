@@ -25,6 +25,7 @@ from crawlproj.exceptions import BadUrl, UndecodableEntry, UnserialisableRequest
 from crawlproj.frontier.addresses import Addresses
 from crawlproj.frontier.assignment import MAX_NAME, Assignment, is_address, is_name, name_only
 from crawlproj.frontier.canonical import (
+    authority,
     fingerprint,
     host_key,
     normalise,
@@ -70,6 +71,7 @@ class Codec:
         self._marks_paths = marks_paths
         self._said: tuple[Any, ...] = ()  #: of what the line below is the second one
         self._line = ""
+        self._logins: dict[str, str] = {}  #: those of start requests, by their origins
         #: wire URL -> the form in which it is compared
         self.canonical: Callable[[str], str] = canonicaliser(rules)
         #: wire URL -> its queue; by address, its host until the address has been looked up
@@ -94,6 +96,10 @@ class Codec:
         """Look up no more addresses."""
         if self._addresses is not None:
             self._addresses.close()
+
+    def login_of(self, wire: str) -> str | None:
+        """Return what a start request of the same origin came with as `user:password`, if one did."""
+        return self._logins.get(_origin(wire)) if self._logins else None
 
     def fingerprint(self, wire: str, method: str = "GET", body: bytes = b"") -> int:
         """Return the signed 64-bit number by which the seen filter knows a request for a wire URL."""
@@ -199,6 +205,8 @@ class Codec:
         put into a copied meta.
         """
         wire, words = split_login(normalise(request.url))
+        if seed and words is not None:
+            self._logins[_origin(wire)] = words
         if not (forced or head or seed) and wire == request.url:
             line = self._plain_line(request, spider, page)
             if line is not None:
@@ -353,6 +361,10 @@ class Codec:
         if self._marks_paths and query and page is not None and page.wire.partition("?")[0] == path:
             marks["v"] = 1
         return marks
+
+
+def _origin(wire: str) -> str:
+    return f"{wire.partition('//')[0]}//{authority(wire)}/"
 
 
 def _embeds(page: Stored | None) -> int:

@@ -228,8 +228,12 @@ def _state(page: PageObject) -> tuple[bytes, ...]:
 
 
 def _request(page: PageObject) -> bytes:
-    """Pack the second line of the queue entry, where the URL alone does not lead back to the request."""
-    return text(json.dumps(page.extra, separators=(",", ":"))) if page.extra else NULL
+    """Pack the second line of the queue entry, where the URL alone does not lead back to the request.
+
+    Without the login: the start requests of the next run bring it.
+    """
+    said = {key: value for key, value in page.extra.items() if key != "a"}
+    return text(json.dumps(said, separators=(",", ":"))) if said else NULL
 
 
 def _item(key: bytes, n: int, item: object) -> tuple[bytes, ...]:

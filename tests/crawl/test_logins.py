@@ -105,3 +105,19 @@ def test_a_password_is_for_the_site_alone(
     assert "was never fetched" in told[-1]
     told.append(stored(scrapy.env["DATABASE_URL"]))
     assert not [text for text in told if SECRET in text]
+
+
+def test_a_page_behind_a_password_is_visited_again(site: Site, crawl: Crawl, scrapy: Project) -> None:
+    """The login is not kept with the page: the next run's start requests bring it for all of its site."""
+
+    def inside(request: web.Request) -> web.Response | str:
+        return linking("/a") if request.headers.get("Authorization") == BASIC else web.Response(status=401)
+
+    for path in ("/", "/a"):
+        site.add(path, inside)
+    seed = site.url.replace("://", f"://me:{SECRET}@")
+    for _ in range(2):
+        result = crawl("site", {"CRAWL_NAME": "again"}, seeds=f"{seed}/")
+        assert {row["fetch_status"] for row in result.pages} == {"done"}
+    assert len(site.hits["/a"]) == 2
+    assert SECRET not in stored(scrapy.env["DATABASE_URL"])
