@@ -10,7 +10,9 @@ from tests.crawl.mock.behaviour import behaviour, done, empty, failed, html, pag
 
 ANY = (1, 10_000_000)  # characters: as much as is looked at
 WORDS = b"<html><body>" + b"<p>Words that somebody can read.</p>" * 900_000
-TABLE = "".join(f"<tr><td>{n}<td>some words in a cell<td><a href=http://127.0.0.1/{n}>more</a>" for n in range(20_000))
+TABLE = "".join(
+    f"<tr><td>{n}<td>some words in a cell<td><a href=http://127.0.0.1/{n}>more</a>" for n in range(20_000)
+)
 
 LARGE = (
     behaviour("large", done(ANY, raw=ANY), page(WORDS)),
