@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from crawlproj.pages.bodies import Body, BodyStore
 
     Connection = AsyncConnection[TupleRow]
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -250,7 +252,7 @@ class PageStore:
 
         Raises BodyStoreFailed when the store closes before it has succeeded.
         """
-        known = await self._database.run(partial(_known_bodies, hashes=list(bodies)), single=True)
+        known = await self._run(partial(_known_bodies, hashes=list(bodies)))
         new = [body for name, body in bodies.items() if name not in known]
         delay = _FIRST_WAIT
         while new:
@@ -273,7 +275,7 @@ class PageStore:
             self._prepared_for = connection
         await connection.execute(_STORE, arguments, prepare=True)
 
-    async def _run(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+    async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run *work*, one statement, waiting for as long as the server only lacks room or time."""
         delay = _FIRST_WAIT
         while True:
