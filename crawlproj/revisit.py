@@ -90,11 +90,14 @@ class Revisit:
     async def run(self) -> None:
         """Fill the frontier, or wait until another worker has; at once if it is filled."""
         while True:
-            figures = await self._frontier.refresh()
-            over = figures.stop or figures.closed  # nothing is leased any more, marked or not
-            if figures.filling != MARKING or over:
+            try:
+                figures = await self._frontier.refresh()
+                step = 0 if figures.stop or figures.closed else figures.filling
+            except Refused:  # another worker has sealed the run and dropped its frontier
+                step = 0
+            if step != MARKING:  # or nothing is leased any more, marked or not
                 self.marked.set()
-            if not figures.filling or over:
+            if not step:
                 return
             if not await self._database.run(self._fill):
                 await asyncio.sleep(POLL_SECONDS)

@@ -34,6 +34,7 @@ class Standing:
     spider: str
     hosts: Sequence[Mapping[str, Any]]
     rests: bool = False  #: its frontier is paused, whatever its row says
+    fills: bool = False  #: what earlier runs know is still coming in
 
 
 class Command(cli.Command):
@@ -135,7 +136,13 @@ def _standing(connection: Connection[Any], addresses: Addresses, crawl_id: int) 
         "started_at": crawl.started_at,
         "finished_at": crawl.finished_at,
     }
-    return Standing(record=record, spider=crawl.spider, hosts=hosts, rests=bool(figures.get("paused")))
+    return Standing(
+        record=record,
+        spider=crawl.spider,
+        hosts=hosts,
+        rests=bool(figures.get("paused")),
+        fills=bool(figures.get("filling")),
+    )
 
 
 async def _frontier(
@@ -157,6 +164,8 @@ def _for_people(standing: Standing) -> Iterator[tuple[str, str]]:
         shown = counts if kind == "fetch_status" else {status: n for status, n in counts.items() if n}
         yield kind, " · ".join(f"{status} {number(count)}" for status, count in shown.items())
     rests = "paused, waits for `scrapy resume` · " if standing.rests else ""
+    if standing.fills:
+        rests += "pages of earlier runs are coming in · "
     yield "frontier", f"{rests}queued {number(record['queued'])} · leased {number(record['leased'])}"
     yield "so far", f"targets {number(record['started_targets'])} · results {number(record['results'])}"
     if hosts := [f"{state} {number(count)}" for state, count in record["hosts"].items() if count]:

@@ -9,8 +9,15 @@ import pytest
 from crawlproj.exceptions import Refused
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.records import MARKING, QUEUING
+from crawlproj.revisit import Revisit
 from crawlproj.scripts import Scripts
-from tests.frontier.conftest import config, lease, link, links, succeed
+from tests.frontier.conftest import CODEC, config, lease, link, links, succeed
+
+
+class Crawl:
+    """What is asked of a crawl."""
+
+    id, name, run = 2, "second", 2
 
 
 @pytest.fixture(params=[1, 3], ids=["one partition", "three"])
@@ -81,6 +88,20 @@ async def test_it_takes_and_hands_out_meanwhile(make):
     await frontier.mark_seen({"a": [link("a/1").fingerprint]})
     assert await frontier.schedule(links("a", 3)) == 2
     assert len(await lease(frontier, 1)) == 1
+
+
+async def test_whoever_waits_for_one_that_is_gone_leaves(make):
+    """Another worker has been stopped by a limit and has sealed the run: there is nothing to fill."""
+    frontier = await make()
+    other = await make()
+    await other.stop("a limit")
+    assert await other.seal()
+    await other.drop()
+    revisit = Revisit(
+        None, frontier, CODEC, Crawl(), most=0, wants=lambda _: True, starts=lambda: None, seen_cache=0
+    )
+    await revisit.run()
+    assert revisit.marked.is_set()
 
 
 async def test_only_a_new_one_is_filled(fleet, make):

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.settings import Settings
 
+import crawlproj.settings
+from crawlproj.config import Config
+from crawlproj.exceptions import BadSetting
 from crawlproj.items import FetchStatus, PageObject, ScheduleStatus
 from crawlproj.pages.bodies import DatabaseBodies
 from crawlproj.pages.revisit import Schedule, learns
@@ -174,6 +178,48 @@ async def test_the_store_goes_by_it(
             interval = schedule.interval(interval, changed=factor < 1)
     assert row[0] == (None if interval is None else pytest.approx(interval, rel=1e-6))
     assert row[1] == pytest.approx(0 if visits.due else interval, abs=60)
+
+
+def config(**settings: Any) -> Config:
+    """Return the configuration that these settings make."""
+    given = Settings()
+    given.setmodule(crawlproj.settings)
+    given.setdict(settings, priority="cmdline")
+    return Config.from_settings(given)
+
+
+def test_schedule_of_the_settings() -> None:
+    """By default every page is due in the next run; adaptive begins within its bounds."""
+    assert Schedule.from_config(config()) == Schedule()
+    weekly = config(REVISIT_INTERVAL_SECONDS="604800", REVISIT_MIN_SECONDS=1, REVISIT_MAX_SECONDS=2)
+    assert Schedule.from_config(weekly) == WEEKLY
+    adaptive = Schedule.from_config(config(REVISIT_POLICY="adaptive"))
+    assert (adaptive.first, adaptive.least, adaptive.most) == (3_600, 3_600, 90 * DAY)
+    assert (adaptive.grows, adaptive.shrinks) == (1.4, 0.8)
+    long = config(REVISIT_POLICY="adaptive", REVISIT_INTERVAL_SECONDS=10**9)
+    assert Schedule.from_config(long).first == 90 * DAY
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"REVISIT_POLICY": "often"}, "setting REVISIT_POLICY must be one of fixed, adaptive, not 'often'"),
+        ({"REVISIT_INTERVAL_SECONDS": -1}, "setting REVISIT_INTERVAL_SECONDS must be a number, at least 0"),
+        ({"REVISIT_INTERVAL_SECONDS": 1.5}, "setting REVISIT_INTERVAL_SECONDS must be a whole number"),
+        (
+            {"REVISIT_INTERVAL_SECONDS": 10**11},
+            "REVISIT_INTERVAL_SECONDS must be a number, at most 3153600000",
+        ),
+        ({"REVISIT_MIN_SECONDS": 0}, "setting REVISIT_MIN_SECONDS must be a number, at least 1"),
+        ({"REVISIT_MAX_SECONDS": "soon"}, "setting REVISIT_MAX_SECONDS must be a number"),
+        ({"REVISIT_MAX_SECONDS": 10}, "setting REVISIT_MIN_SECONDS must be a number, at most 10, not '3600'"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], sentence: str) -> None:
+    """One sentence that names the setting; the lower bound is not above the upper one."""
+    with pytest.raises(BadSetting) as error:
+        config(**settings)
+    assert sentence in str(error.value)
 
 
 async def test_a_repeated_commit_is_one_visit(stored: Callable[..., Any], sql: Connection) -> None:
