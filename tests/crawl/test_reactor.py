@@ -153,7 +153,7 @@ class Ticking(SiteSpider):
     pages = {page["url"]: page for page in result.pages}
     assert {pages[url]["fetch_status"] for url in large} == {"done"}
     assert len(site.hits["/small/40"]) == 1
-    assert float(result.stderr.rpartition("worst=")[2].split()[0]) < 0.1, result.stderr
+    assert float(result.stderr.rpartition("worst=")[2].split()[0]) < 0.04, result.stderr  # 0.01 s
 
 
 def test_the_links_of_a_large_page_are_an_ordinary_iterable() -> None:
