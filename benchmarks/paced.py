@@ -102,15 +102,16 @@ def run(project: Project, site: TwoHosts, course: Course, name: str) -> Seen:
     workers = [_start(project, site, course, name) for _ in range(course.workers)]
     kills = 0
     while site.pages_asked() < course.pages * STEADY:
-        _check(workers, course, began)
+        _check(workers, course, began, site)
         if _is_due(site, course, kills, time.monotonic() - began):
             victim = kills % course.workers
             _kill(workers[victim])
-            workers[victim] = _start(project, site, course, name, join=True)
+            # Until somebody has come as far as the hosts there may be no run to join.
+            workers[victim] = _start(project, site, course, name, join=bool(site.agents))
             kills += 1
         time.sleep(POLL)
     while any(worker.poll() is None for worker in workers):
-        _check(workers, course, began)
+        _check(workers, course, began, site)
         time.sleep(POLL)
     return _seen(site, course, kills)
 
@@ -144,12 +145,14 @@ def _kill(worker: subprocess.Popen[str]) -> None:
     worker.communicate()
 
 
-def _check(workers: Iterable[subprocess.Popen[str]], course: Course, began: float) -> None:
+def _check(workers: Iterable[subprocess.Popen[str]], course: Course, began: float, site: TwoHosts) -> None:
     for worker in workers:
         if worker.poll() not in {None, 0, NOBODY_TO_JOIN}:
             raise TooLong(f"a worker ended with {worker.returncode}:\n{worker.communicate()[1][-3000:]}")
     if time.monotonic() - began > course.within:
-        raise TooLong(f"{course.within:.0f} s are over")
+        codes = [worker.poll() for worker in workers]
+        asked = f"{site.pages_asked()} of {course.pages} pages were asked for"
+        raise TooLong(f"{course.within:.0f} s are over, {asked}, the workers' exit codes are {codes}")
 
 
 def _seen(site: TwoHosts, course: Course, kills: int) -> Seen:
