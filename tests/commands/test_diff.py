@@ -14,6 +14,7 @@ CHANGES = ("new", "gone", "changed", "emptied", "unchanged")
 
 DONE, OTHER, THIRD = ("done", 200, A), ("done", 200, B), ("done", 200, C)
 EMPTIED = ("empty", 200, EMPTY)
+TOO_SHORT = ("empty", 200, A)  # the body of DONE, by another EMPTY_BELOW_CHARACTERS
 SAME = ("not_modified", 304, None)
 GONE, GONE_FOR_GOOD = ("failed", 404, None), ("failed", 410, None)
 BROKEN, SILENT, FORBIDDEN = ("failed", 500, None), ("failed", None, None), ("failed", 403, None)
@@ -38,6 +39,9 @@ STORIES = {
     "emptied": ({1: DONE, 2: EMPTIED}, "emptied", "unchanged", "emptied"),
     "filled": ({1: DONE, 2: EMPTIED, 3: SAME}, "emptied", "changed", "unchanged"),
     "filled-anew": ({1: EMPTIED, 2: OTHER, 3: EMPTIED}, "changed", "emptied", "unchanged"),
+    "counts-as-empty": ({1: DONE, 2: TOO_SHORT, 3: TOO_SHORT}, "emptied", "unchanged", "emptied"),
+    "counts-as-text": ({1: TOO_SHORT, 2: DONE, 3: SAME}, "changed", "unchanged", "changed"),
+    "counts-again": ({1: DONE, 2: TOO_SHORT, 3: DONE}, "emptied", "changed", "unchanged"),
     "broken": ({1: DONE, 2: BROKEN, 3: SILENT}, "unchanged", "unchanged", "unchanged"),
     "broken-then-changed": ({1: DONE, 2: FORBIDDEN, 3: OTHER}, "unchanged", "changed", "changed"),
     "refused": ({1: DONE, 2: REFUSED}, "unchanged", "unchanged", "unchanged"),
@@ -129,7 +133,7 @@ def test_a_table_for_people(environment, runs):
     shown = on_terminal(environment, "diff", "news", "1", "2")
     assert "change" in shown
     assert "http://h/emptied" in shown
-    assert "3 new · 3 gone · 4 changed · 2 emptied · 6 unchanged" in shown
+    assert "3 new · 3 gone · 5 changed · 4 emptied · 6 unchanged" in shown
 
 
 @pytest.mark.parametrize(

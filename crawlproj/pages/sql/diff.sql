@@ -4,7 +4,8 @@
 -- The state as of a run is what the last visit up to it has found out: content (done, not_modified), an empty
 -- page, or none any more (404, 410, redirected). Other failures and refusals say nothing of a page, so it
 -- stays what it was. The content of a 304 is the last `done` one. Two contents are one if they are one page
--- object, whose id hashes the body.
+-- object, whose id hashes the body. A body that counted as text at one time and as empty at the other, because
+-- EMPTY_BELOW_CHARACTERS was another, is one object and yet emptied or filled.
 -- crawl_name     text
 -- before, after  int   numbers of the runs
 -- returns a row for each page that is new, gone, changed or emptied, in this order and by URL, and one for
@@ -39,8 +40,8 @@ WITH log AS MATERIALIZED (
            CASE WHEN a.is_there AND b.is_there IS NOT TRUE THEN 'new'
                 WHEN b.is_there AND a.is_there IS NOT TRUE THEN 'gone'
                 WHEN b.is_there IS NOT TRUE THEN NULL  -- there at neither time
-                WHEN a.object_id IS NOT DISTINCT FROM b.object_id THEN 'unchanged'
                 WHEN a.is_empty AND NOT b.is_empty THEN 'emptied'
+                WHEN a.is_empty = b.is_empty AND a.object_id IS NOT DISTINCT FROM b.object_id THEN 'unchanged'
                 ELSE 'changed' END AS change
       FROM (SELECT * FROM page_state WHERE as_of = %(before)s) AS b
       FULL JOIN (SELECT * FROM page_state WHERE as_of = %(after)s) AS a USING (url_key)
