@@ -12,7 +12,9 @@
 | nothing yet: refused by robots.txt, scope or filter, or it   | stays        | in the next run      |
 | waits for another attempt                                    |              |                      |
 
-With a fixed interval nothing grows or shrinks. What a page had before stands in its row, so whether it has
+With a fixed interval nothing grows or shrinks. A page that was due in every run has an interval of 0, which
+nothing can grow from: it gets the first one. Any other interval stays the page's own when the policy becomes
+another one, within the bounds of now. What a page had before stands in its row, so whether it has
 changed is decided there, in `sql/store.sql`, by the same rule and by PostgreSQL's clock.
 """
 
@@ -58,8 +60,8 @@ class Schedule:
         )
 
     def interval(self, before: float | None, *, changed: bool) -> float:
-        """Return the interval after a visit that has learned something; None: there was none before."""
-        if before is None:
+        """Return the interval after a visit that has learned something; None or 0: there was none before."""
+        if not before:
             return self.first
         return min(max(before * (self.shrinks if changed else self.grows), self.least), self.most)
 

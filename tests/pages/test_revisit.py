@@ -55,7 +55,10 @@ def moved(to: str = "https://a.example/b", **more: Any) -> PageObject:
         (ADAPTIVE, 4_000, True, 3_600),
         (ADAPTIVE, 80 * DAY, False, 90 * DAY),
         (ADAPTIVE, 400 * DAY, True, 90 * DAY),  # the bound has been lowered
-        (ADAPTIVE, 0, True, 3_600),
+        (ADAPTIVE, 7 * DAY, False, 9.8 * DAY),  # it has been fixed before
+        (ADAPTIVE, 0, True, DAY),  # and here it was due in every run
+        (ADAPTIVE, 0, False, DAY),
+        (WEEKLY, 0, False, 7 * DAY),
     ],
 )
 def test_interval(schedule: Schedule, before: float | None, changed: bool, after: float) -> None:
@@ -178,6 +181,19 @@ async def test_the_store_goes_by_it(
             interval = schedule.interval(interval, changed=factor < 1)
     assert row[0] == (None if interval is None else pytest.approx(interval, rel=1e-6))
     assert row[1] == pytest.approx(0 if visits.due else interval, abs=60)
+
+
+@pytest.mark.parametrize("page", [done, other, not_modified, gone])
+async def test_adaptive_after_no_interval(
+    page: Callable[..., PageObject], stored: Callable[..., Any], sql: Connection
+) -> None:
+    """A page that was due in every run starts from the first interval, as in a new crawl."""
+    await stored(Schedule(), done())
+    assert sql.execute("SELECT revisit_seconds FROM page").fetchone() == (0,)
+    await stored(ADAPTIVE, page(after=1))
+    assert sql.execute("SELECT revisit_seconds FROM page").fetchone() == (DAY,)
+    await stored(ADAPTIVE, not_modified(after=2))
+    assert sql.execute("SELECT revisit_seconds FROM page").fetchone() == (pytest.approx(1.4 * DAY),)
 
 
 def config(**settings: Any) -> Config:

@@ -113,6 +113,7 @@ ON CONFLICT (crawl_name, url_key) DO UPDATE SET
                   WHEN EXCLUDED.revisit_seconds IS NULL THEN NULL  -- nothing learned
                   WHEN p.revisit_seconds IS NULL THEN EXCLUDED.revisit_seconds
                   WHEN p.reported_at = EXCLUDED.reported_at THEN p.revisit_seconds  -- a repeated commit
+                  WHEN p.revisit_seconds = 0 THEN EXCLUDED.revisit_seconds  -- no interval to start from
                   ELSE least(%(revisit_most)b::float8, greatest(%(revisit_least)b::float8, p.revisit_seconds
                        * CASE WHEN CASE
                                   WHEN EXCLUDED.object_id IS NOT NULL
