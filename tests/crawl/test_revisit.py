@@ -47,6 +47,30 @@ def test_an_empty_page_is_asked_for_whole(site: Site, crawl: Crawl) -> None:
     assert ["If-None-Match" in hit.headers for hit in site.requests if hit.path == "/"] == [False, False]
 
 
+def test_a_page_that_was_done_and_is_empty_may_come_back(site: Site, crawl: Crawl) -> None:
+    """It is asked for with the validators of its done content, not those of the empty answer, nor none."""
+    now = ['"full"', linking()]
+
+    def answer(request: web.Request) -> web.Response:
+        tag, body = now
+        if request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers={"ETag": tag})
+        return web.Response(text=body, content_type="text/html", headers={"ETag": tag})
+
+    site.add("/", answer)
+    for tag, body, status in (
+        ('"full"', linking(), "done"),
+        ('"nothing"', "<html><body></body></html>", "empty"),
+        ('"nothing"', "<html><body></body></html>", "empty"),
+        ('"full"', linking(), "not_modified"),
+    ):
+        now[:] = tag, body
+        result = crawl("site", {"CRAWL_NAME": "again"}, seeds=site.url + "/")
+        assert result.page("/")["fetch_status"] == status, result.stderr
+    sent = [hit.headers.get("If-None-Match") for hit in site.requests if hit.path == "/"]
+    assert sent == [None, '"full"', '"full"', '"full"']
+
+
 def test_without_a_recovery_log_every_page_is_asked_for_whole(site: Site, crawl: Crawl) -> None:
     """A run that kept no links is revisited without validators: a 304 would end the crawl at its seeds."""
     for path, links in {"/": ["/a"], "/a": ["/b"], "/b": []}.items():

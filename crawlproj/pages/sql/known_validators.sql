@@ -1,5 +1,6 @@
--- What is stored as content of some pages of a crawl: its validators and its size. The validators of an empty
--- page are not sent: whether it is filled now must be seen. Nor are those of a page whose run kept no links:
+-- What is stored as content of some pages of a crawl: its validators and its size. The validators of empty
+-- content are not sent: whether it is filled now must be seen; what a page had before it was empty is its
+-- content still. Nor are those of a page whose run kept no links:
 -- after a 304 nobody would know where it leads. Nor those of a page with which the callback broke the last
 -- time: after a 304 it would not be called.
 -- crawl_name text, keys bytea[]  ->  url_key, etag, last_modified, body_size
