@@ -10,6 +10,7 @@ CrawlError                  the base; `exit_code` is what a command ends with
 │   └── SchemaMismatch      the database has another schema than this code
 ├── ServerUnreachable       Redis or PostgreSQL does not answer (5)
 ├── BodyStoreFailed         the place where bodies are kept does not take or give one (5)
+├── BodyDamaged             a body in such a place is not what it was (1)
 ├── UnserialisableRequest   a request that cannot be kept as data (1)
 ├── UndecodableEntry        a queue entry that is no request of ours (1)
 └── MissingComponent        a component is enabled without one it needs (2)
@@ -93,6 +94,13 @@ class BodyStoreFailed(CrawlError):
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(f"BODY_STORE {where}: {why}")
+
+
+class BodyDamaged(CrawlError):
+    """The file of a body is there and does not hold it any more."""
+
+    def __init__(self, where: str, name: str, why: str) -> None:
+        super().__init__(f"the body {name} in {where} is damaged: {why}")
 
 
 class MissingComponent(CrawlError):

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import zstandard
 
-from crawlproj.exceptions import BadSetting, BodyStoreFailed
+from crawlproj.exceptions import BadSetting, BodyDamaged, BodyStoreFailed
 from crawlproj.redaction import redact, what_it_says, without_login
 
 if TYPE_CHECKING:
@@ -105,22 +105,31 @@ def body_store(address: str | None) -> BodyStore:
 
 
 def read_body(address: str, name: bytes, setting: str | None = None) -> bytes:
-    """Return the body called *name* from the place that its row names. Blocks. Raises BodyStoreFailed.
+    """Return the body called *name* from the place that its row names. Blocks.
 
+    Raises BodyStoreFailed when the place does not give it, BodyDamaged when what it gives is not the body.
     Rows hold no logins: the *setting* BODY_STORE lends its own, when it means the same place.
     """
     given = setting if setting is not None and _shortened(setting) == _shortened(address) else address
     try:
-        folder = _folder(given)
-        body = zstandard.ZstdDecompressor().decompress(folder.read(name))
+        packed = _folder(given).read(name)
     except BadSetting as error:
         raise BodyStoreFailed(redact(address), str(error)) from None
     except FileNotFoundError:
         raise BodyStoreFailed(redact(address), f"there is no body {name.hex()} any more") from None
     except Exception as error:  # every file system has errors of its own
         raise BodyStoreFailed(redact(address), what_it_says(error, given)) from error
+    return _unpacked(packed, name, redact(address))
+
+
+def _unpacked(packed: bytes, name: bytes, where: str) -> bytes:
+    """Return what a file holds, if that is the body called *name*. Raises BodyDamaged."""
+    try:
+        body = zstandard.ZstdDecompressor().decompress(packed)
+    except (zstandard.ZstdError, MemoryError):  # a damaged size can be any size
+        raise BodyDamaged(where, name.hex(), "its file cannot be decompressed") from None
     if body_hash(body) != name:
-        raise BodyStoreFailed(redact(address), f"the content of {name.hex()}.zst is another one")
+        raise BodyDamaged(where, name.hex(), "its file has another content")
     return body
 
 
@@ -215,9 +224,17 @@ def _folder(given: str) -> _Folder:
         why = what_it_says(error, given)
         raise BadSetting("BODY_STORE", redact(given), f"{_WANT} that fsspec can open ({why})") from None
     if isinstance(files, LocalFileSystem):
+        path = without_login(given).partition("://")[2]
+        if not path.startswith(("/", "~")):  # fsspec would look for it where the process was started
+            want = f"a whole path after three slashes, {_with_three(path)}"
+            raise BadSetting("BODY_STORE", redact(given), want)
         return _LocalFolder(files, root, f"file://{root}")
     renames = type(files).mv is not AbstractFileSystem.mv
     return (_RenamingFolder if renames else _Folder)(files, root, _shortened(given))
+
+
+def _with_three(path: str) -> str:
+    return f"file:///{path.removeprefix('./') or 'srv/bodies'}"
 
 
 def _shortened(address: str) -> str:

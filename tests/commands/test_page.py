@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import zstandard
 
+from crawlproj.pages.bodies import body_hash
 from tests.commands.conftest import on_terminal
 
 
@@ -98,6 +100,26 @@ def test_binary_has_no_text(scrapy, add_crawl, add_page, add_content):
     done = scrapy("page", "http://h/x.png", "--text")
     assert (done.code, done.out) == (3, "")
     assert "--body" in done.err
+
+
+def test_body_in_another_place(scrapy, add_crawl, add_page, add_content, database, tmp_path):
+    """A damaged file is an error of that body, exit code 1; a place that does not give it is away, 5."""
+    page = add_page(add_crawl("a"), "http://h/1")
+    add_content(page, b"<p>one", text="one")
+    name, place = body_hash(b"<p>one").hex(), f"file://{tmp_path}/bodies"
+    database.execute("UPDATE body SET data = NULL, store = %s", [place])
+    done = scrapy("page", "http://h/1", "--body")
+    assert (done.code, done.out, done.err.count("\n")) == (5, "", 1)
+    path = tmp_path / "bodies" / name[:2] / f"{name}.zst"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"?")
+    done = scrapy("page", "http://h/1", "--body")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"scrapy page: the body {name} in {place} is damaged: its file cannot be decompressed\n"
+    )
+    path.write_bytes(zstandard.compress(b"<p>one"))
+    assert scrapy("page", "http://h/1", "--body").out == "<p>one"
 
 
 def test_nothing_stored(scrapy_here, add_crawl, add_page):

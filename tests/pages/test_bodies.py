@@ -16,7 +16,7 @@ import zstandard
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from crawlproj.exceptions import BadSetting, BodyStoreFailed
+from crawlproj.exceptions import BadSetting, BodyDamaged, BodyStoreFailed
 from crawlproj.pages import bodies as module
 from crawlproj.pages.bodies import Body, DatabaseBodies, body_hash, body_store, read_body
 
@@ -119,6 +119,10 @@ async def test_half_written_file_never_has_the_name_of_a_body(memory: str) -> No
     [
         ("/srv/bodies", "must be a URL, file:///srv/bodies, not"),
         ("bodies", "must be a URL like"),
+        ("file://srv/bodies", "after three slashes, file:///srv/bodies, not 'file://srv/bodies'"),
+        ("file://./bodies", "after three slashes, file:///bodies, not"),
+        ("file://", "after three slashes, file:///srv/bodies, not"),
+        ("local://srv/bodies", "after three slashes, file:///srv/bodies, not"),
         ("nosuch://bodies", "Protocol not known: nosuch"),
         ("s3://bucket/bodies", "Install s3fs"),
         ("ftp://me:hush@127.0.0.1:1/bodies", "refused"),
@@ -204,13 +208,21 @@ async def test_late_error_of_a_hanging_place_is_no_error_of_the_next_batch(
 
 
 async def test_body_that_is_not_what_its_name_says(place: str, tmp_path: Path) -> None:
-    """What is gone, or damaged, is told and never handed out."""
-    await body_store(place).keep([body(b"one"), body(b"two")])
+    """What is gone, or damaged, is told and never handed out; a damaged one is named, with its place."""
+    await body_store(place).keep([body(b"one"), body(b"two"), body(b"three")])
     paths = {name.rpartition("/")[2][:-4]: tmp_path / name for name in files(tmp_path)}
     paths[body_hash(b"one").hex()].write_bytes(zstandard.compress(b"another"))
     paths[body_hash(b"two").hex()].unlink()
-    with pytest.raises(BodyStoreFailed, match="another"):
+    with pytest.raises(BodyDamaged, match="another"):
         read_body(place, body_hash(b"one"))
+    whole = paths[body_hash(b"three").hex()].read_bytes()
+    for broken in (b"", b"?", whole[:5], whole[:-1], b"\x28\xb5\x2f\xfd\xe0" + b"\xfe" * 8):
+        paths[body_hash(b"three").hex()].write_bytes(broken)
+        with pytest.raises(BodyDamaged) as damaged:
+            read_body(place, body_hash(b"three"))
+        assert str(damaged.value) == (
+            f"the body {body_hash(b'three').hex()} in {place} is damaged: its file cannot be decompressed"
+        )
     with pytest.raises(BodyStoreFailed, match="there is no body"):
         read_body(place, body_hash(b"two"))
     with pytest.raises(BodyStoreFailed, match="Protocol not known"):
