@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from crawlproj.commands.doctor import find_browser
 from crawlproj.connections import open_redis_sync
 from crawlproj.frontier.codec import Codec
 
@@ -57,7 +56,7 @@ def test_server_that_is_away(scrapy):
     _, found = verdicts(done)
     assert done.code == 6
     assert found["servers"] == "FAIL"
-    assert "Chromium" in found
+    assert "USER_AGENT" in found
     assert "s3cret" not in done.out + done.err
 
 
@@ -71,10 +70,19 @@ def test_setting_that_cannot_be(scrapy):
 def test_place_for_bodies(scrapy_here, tmp_path):
     """Where bodies go is written to; a place that takes none is a FAIL, with where to read about it."""
     done = scrapy_here("doctor", "-s", f"BODY_STORE=file://{tmp_path}/bodies")
-    assert f"ok\tbodies\tkept in file://{tmp_path}/bodies" in done.out
+    assert f"ok\tbodies\tnew bodies go to file://{tmp_path}/bodies\t" in done.out
     done = scrapy_here("doctor", "-s", "BODY_STORE=file:///proc/bodies")
     assert done.code == 6
     assert "FAIL\tbodies\tsetting BODY_STORE must be a place that can be written to" in done.out
+
+
+def test_bodies_are_said_to_go_where_the_setting_says(scrapy_here, database):
+    """Rows may name other places; it speaks of new bodies alone, and of no browser, which nothing uses."""
+    database.execute("INSERT INTO body (body_hash, size, store) VALUES ('x', 1, 'file:///srv/elsewhere')")
+    done = scrapy_here("doctor")
+    assert done.code == 0, done.out
+    assert "ok\tbodies\tnew bodies go to the database\t" in done.out
+    assert "hromium" not in done.out
 
 
 def test_spider_that_does_not_load(scrapy, tmp_path):
@@ -84,27 +92,6 @@ def test_spider_that_does_not_load(scrapy, tmp_path):
     assert done.code == 6
     assert "RuntimeError: boom" in done.out
     assert "Traceback" not in done.out + done.err
-
-
-@pytest.mark.parametrize("name", ["chromium-headless-shell", "chromium", "google-chrome"])
-def test_browser_on_path(tmp_path, name):
-    """A browser is found on PATH under its usual names, and a given path goes before it."""
-    program = tmp_path / name
-    program.write_text("")
-    program.chmod(0o755)
-    assert find_browser(None, {"PATH": str(tmp_path)}) == program
-    assert find_browser(str(program), {"PATH": ""}) == program
-    assert find_browser(str(tmp_path / "nothing"), {"PATH": str(tmp_path)}) is None
-
-
-def test_browser_of_playwright(tmp_path):
-    """Playwright's own browser is found last, the newest of several."""
-    for build in ("1100", "1200"):
-        folder = tmp_path / f"chromium_headless_shell-{build}" / "chrome-linux"
-        folder.mkdir(parents=True)
-        (folder / "headless_shell").write_text("")
-    environment = {"PATH": "", "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path)}
-    assert "1200" in str(find_browser(None, environment))
 
 
 @pytest.fixture
