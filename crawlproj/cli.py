@@ -270,6 +270,8 @@ def knob_pair(text: str, *, of_host: bool = False) -> tuple[str, float]:
 
 def whole_number(text: str) -> int:
     """Return an option's value; argparse turns the error into a sentence."""
+    if text.startswith("-") and text[1:].isdigit():
+        raise argparse.ArgumentTypeError(f"must be 0 or more, not {text[:80]!r}")
     if not (text.isascii() and text.isdigit() and len(text) < 19):  # noqa: PLR2004  # fits a bigint
         raise argparse.ArgumentTypeError(f"must be a whole number, not {text[:80]!r}")
     return int(text)

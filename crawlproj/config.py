@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,8 +17,6 @@ from crawlproj.knobs import KNOBS
 from crawlproj.languages import primary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.settings import BaseSettings
 
     from crawlproj.knobs import Value
@@ -206,9 +206,9 @@ def _language_intervals(settings: BaseSettings) -> Mapping[str, int]:
     for key, given in _mapping(settings, name).items():
         language = str(key)
         known = primary(language)
+        example = repr(known) if known else "'ja' or 'zh'"
         if known is None or known != language.lower():
-            instead = f"{known!r}, not {language!r}" if known else f"'ja' or 'zh', not {language!r}"
-            raise BadSetting(name, settings.get(name), f"languages in their short form: {instead}")
+            raise BadSetting(name, language, f"languages in their short form: {example}")
         try:
             found[known] = int(KNOBS["interval_ms"].parse(given))
         except ValueError as exc:
@@ -254,10 +254,14 @@ def _boolean(settings: BaseSettings, name: str) -> bool:
 
 
 def _mapping(settings: BaseSettings, name: str) -> Mapping[str, Any]:
+    value = settings.get(name)
     try:
-        return dict(settings.getdict(name))
-    except (TypeError, ValueError):
-        raise BadSetting(name, settings.get(name), "a dictionary, or one as JSON") from None
+        given = {} if value is None else json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        given = None
+    if not isinstance(given, Mapping):  # not what dict() takes: it makes {"j": "a"} of ["ja"]
+        raise BadSetting(name, value, "a dictionary, or one as JSON")
+    return dict(given)
 
 
 def _words(settings: BaseSettings, name: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ REFUSED = [
     ("crawls extra", 2, "extra"),
     ("crawls --status started,asleep", 2, "asleep"),
     ("crawls --limit many", 2, "many"),
-    ("crawls --limit -1", 2, "--limit"),
+    ("crawls --limit -1", 2, "--limit: must be 0 or more, not '-1'"),
     ("crawls -s nonsense", 2, "-s NAME=VALUE"),
     ("crawls -s MAX_TARGET=abc", 2, "MAX_TARGET"),
     ("status one two", 2, "two"),
