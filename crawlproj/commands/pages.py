@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
+from crawlproj.exceptions import NotFound
 from crawlproj.items import FetchStatus, HealthSignal, ScheduleStatus
 from crawlproj.output import NOTHING, Column, Output
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping
+
+    from psycopg import Connection
+
+    from crawlproj.config import Config
+    from crawlproj.connections import Addresses
+    from crawlproj.crawls.rows import CrawlRow
 
 FOR_A_SCREEN = 100
 SHORT_ID = 10  #: digits; among a million pages one in a million shares them with another
@@ -54,7 +62,8 @@ class Command(cli.Command):
         "NAME is a crawl's name, for its pages over all its runs, or the number of a run, for those that it\n"
         "was the last to touch; without it, the latest crawl. A URL that still waits in the frontier is no\n"
         f"page yet. Piped, separated by tabs: {', '.join(column.key for column in COLUMNS)}.\n"
-        f"With --json, an object a line: {', '.join(FIELDS)}."
+        f"With --json, an object a line: {', '.join(FIELDS)}.\n"
+        "Exit code 3 if the crawl has never had the host H."
     )
     examples = (
         "scrapy pages news",
@@ -80,7 +89,8 @@ class Command(cli.Command):
         cli.words("--status", opts.status, _STATUSES)
         out = Output(as_json=opts.json)
         limit = cli.limit(opts.limit, FOR_A_SCREEN if out.for_people else None)
-        with self.database() as connection:
+        addresses = self.addresses()
+        with self.database(addresses) as connection:
             crawl = rows.find_crawl(connection, args[0] if args else None)
             by_number = bool(args) and args[0] != crawl.name
             found = list_pages(
@@ -94,9 +104,34 @@ class Command(cli.Command):
             count = out.rows(COLUMNS, islice(_shaped(found, as_json=opts.json), limit))
             if limit and next(found, None) is not None and opts.limit is None:
                 self.say(f"the first {limit}; --limit 0 shows all")
+            if not count and opts.host and not self._has(addresses, connection, crawl, opts.host):
+                raise NotFound(f"crawl {crawl.name!r} has no host {opts.host[:100]!r}")
         if not count:
             self.say(f"crawl {crawl.name} has no {'such ' if opts.status or opts.host else ''}page")
         return None
+
+    def _has(self, addresses: Addresses, connection: Connection[Any], crawl: CrawlRow, host: str) -> bool:
+        """Say whether the crawl has met a host: it has pages of it, or some are still to come."""
+        from crawlproj.crawls import rows  # noqa: PLC0415  # keeps `scrapy` quick to start
+        from crawlproj.pages.rows import has_host  # noqa: PLC0415
+
+        if has_host(connection, crawl.name, host):
+            return True
+        latest = rows.find_crawl(connection, crawl.name)
+        config = cli.spider_config(self.given_settings, latest.spider)
+        return asyncio.run(_is_queued(addresses, latest, config, host))
+
+
+async def _is_queued(addresses: Addresses, crawl: CrawlRow, config: Config, host: str) -> bool:
+    from crawlproj.frontier.codec import Codec  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    codec = Codec.from_config(config)
+    try:
+        names = {host, codec.queue_of(host)}
+    finally:
+        codec.close()
+    async with cli.open_frontier(addresses, crawl.frontier) as frontier:
+        return frontier is not None and bool(await frontier.look(sorted(names)))
 
 
 def shaped(row: Mapping[str, Any]) -> dict[str, Any]:

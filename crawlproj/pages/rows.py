@@ -65,6 +65,11 @@ def list_pages(
     )
 
 
+def has_host(connection: Connection[Any], crawl_name: str, host: str) -> bool:
+    """Say whether a crawl has a page of a host, whatever became of it."""
+    return bool(_fetch(connection, "has_host", crawl_name=crawl_name, host=host))
+
+
 def find_pages(
     connection: Connection[Any], digits: str, *, crawl_name: str | None = None, limit: int = 20
 ) -> list[dict[str, Any]]:

@@ -1,9 +1,11 @@
 """`scrapy pages`."""
 
+import asyncio
 import json
 import subprocess
 import sys
 
+from crawlproj.frontier.codec import Codec
 from tests.commands.conftest import PROJECT, on_terminal
 
 FIELDS = [
@@ -70,10 +72,34 @@ def test_filters(scrapy_here, add_crawl, add_page):
     assert sorted(urls("--host", "h")) == ["http://h/1", "http://h/2"]
     assert len(urls("--limit", "2")) == 2
     assert len(urls("--limit", "0")) == 3
-    assert urls("--host", "nowhere") == []
     done = scrapy_here("pages", "a", "--status", "asleep")
     assert done.code == 2
     assert "asleep" in done.err
+
+
+async def test_host_that_the_crawl_has_never_had(scrapy_here, add_crawl, add_page, made_frontier):
+    """It is not found, exit code 3; one without such a page, or with none so far, has no rows, 0."""
+    frontier = await made_frontier()  # of crawl a
+    await frontier.schedule([Codec().encode_link("http://waits/1", 0)])
+    crawl = add_crawl("b", status="sealed")
+    add_page(crawl, "http://h/1")
+    add_page(add_crawl("b", run=2, status="sealed"), "http://i/1")
+
+    async def ended(*args):
+        done = await asyncio.to_thread(scrapy_here, "pages", *args)
+        assert (done.out, done.err.count("\n")) == ("", 1)
+        return done.code, done.err
+
+    for name, host in (("a", "nothere"), ("b", "waits"), (str(crawl), "H"), ("b", "http://h/")):
+        crawl_name = "a" if name == "a" else "b"
+        said = f"scrapy pages: crawl {crawl_name!r} has no host {host!r}\n"
+        assert await ended(name, "--host", host) == (3, said)
+    assert (await ended("b", "--host", "nothere", "--status", "done"))[0] == 3
+    assert (await ended("b", "--host", "h", "--status", "failed"))[0] == 0
+    assert (await ended(str(crawl), "--host", "i"))[0] == 0
+    assert (await ended("a", "--host", "waits"))[0] == 0
+    assert (await ended("b", "--status", "failed"))[0] == 0
+    assert (await ended("a"))[0] == 0
 
 
 def test_name_and_number(scrapy_here, add_crawl, add_page):
