@@ -25,7 +25,9 @@ from crawlproj.crawls import rows
 from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused, WrongUsage
 from crawlproj.frontier.codec import Codec
 from crawlproj.output import is_terminal
+from crawlproj.pages import rows as pages
 from crawlproj.pages.bodies import body_store
+from crawlproj.pages.revisit import Schedule
 from crawlproj.progress import Ending, LiveLine, figures_of
 from crawlproj.wiring import require_companions
 from crawlproj.worker import Worker
@@ -33,6 +35,7 @@ from crawlproj.worker import Worker
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
 
     from psycopg import Connection
     from scrapy import Spider
@@ -219,7 +222,7 @@ def _end(crawler: Crawler, addresses: Addresses) -> None:
         return
     seconds = float(crawler.stats.get_value("elapsed_time_seconds", 0))
     try:
-        ending = _ending(addresses, worker.crawl.id, seconds=seconds, pages=figures_of(worker, 0).pages)
+        ending = _ending(addresses, worker, seconds)
     except (CrawlError, psycopg.Error) as error:
         logger.warning("How the crawl stands cannot be told: %s", error)
         return
@@ -230,19 +233,28 @@ def _end(crawler: Crawler, addresses: Addresses) -> None:
             logger.info("%s", line)
 
 
-def _ending(addresses: Addresses, crawl_id: int, *, seconds: float, pages: int) -> Ending:
+def _ending(addresses: Addresses, worker: Worker, seconds: float) -> Ending:
     with contextlib.closing(connect_database(addresses.database_url)) as connection:
-        run = rows.crawl(connection, crawl_id)
+        run = rows.crawl(connection, worker.crawl.id)
+        counts = rows.count_pages(connection, [run.id])[run.id]
+        idle = run.stop_reason == "done" and not any(counts["schedule_status"].values())
         return Ending(
             name=run.name,
             run=run.run,
             status=run.status,
             stop_reason=run.stop_reason,
-            counts=rows.count_pages(connection, [crawl_id])[crawl_id],
+            counts=counts,
             seconds=seconds,
-            pages=pages,
-            example=rows.example_page(connection, crawl_id),
+            pages=figures_of(worker, 0).pages,
+            example=rows.example_page(connection, run.id),
+            next_due=_next_due(connection, run, worker.config) if idle else None,
         )
+
+
+def _next_due(connection: Connection[Any], run: rows.CrawlRow, config: Config) -> datetime | None:
+    """Return when a page is due next; None if some were due when the run started, and not wanted."""
+    due = pages.next_due(connection, run.name, run.id, Schedule.from_config(config).most)
+    return due if due and run.started_at and due > run.started_at else None
 
 
 def _for_people(settings: BaseSettings) -> bool:

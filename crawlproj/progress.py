@@ -11,11 +11,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from crawlproj.items import FetchStatus, ScheduleStatus
-from crawlproj.output import NOTHING, bare_table, console, duration, is_terminal, number, one_line, styled
+from crawlproj.output import (
+    NOTHING,
+    bare_table,
+    console,
+    duration,
+    is_terminal,
+    moment,
+    number,
+    one_line,
+    styled,
+)
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
     from rich.console import Console
 
@@ -114,6 +125,7 @@ class Ending:
     seconds: float  #: this worker's
     pages: int  #: this worker's
     example: str | None = None  #: URL of a page that there is something to see of
+    next_due: datetime | None = None  #: of the pages it knows; only if it was over because none was due
 
     @property
     def headline(self) -> str:
@@ -122,7 +134,8 @@ class Ending:
         what = f"crawl {self.name}, run {self.run}: {state}"
         if self.stop_reason:
             what += f" ({self.stop_reason})"
-        return f"{what} · {self.pace}"
+        why = f" · nothing was due; the next page is due {moment(self.next_due)}" if self.next_due else ""
+        return f"{what} · {self.pace}{why}"
 
     @property
     def pace(self) -> str:
@@ -133,10 +146,11 @@ class Ending:
 
     @property
     def next_steps(self) -> tuple[str, ...]:
-        """Three commands worth a try."""
+        """Commands worth a try."""
         name = shlex.quote(self.name)
         page = shlex.quote(self.example) if self.example else "URL"
-        return (f"scrapy pages {name}", f"scrapy page {page} --text", f"scrapy status {name}")
+        text = (f"scrapy page {page} --text",) if any(self.counts["fetch_status"].values()) else ()
+        return (f"scrapy pages {name}", *text, f"scrapy status {name}")
 
     def lines(self) -> list[str]:
         """Return the summary for a log."""

@@ -3,6 +3,7 @@
 import io
 import logging
 import sys
+from datetime import UTC, datetime
 
 import pytest
 
@@ -62,6 +63,22 @@ def test_ending_for_a_log():
     assert "failed" not in text
     assert "scrapy page 'http://h/?a=1&b=2' --text" in text
     assert "scrapy status 'my crawl'" in text
+
+
+def test_ending_of_a_run_in_which_nothing_was_due():
+    """It says why there are no pages and when there will be; there is no text to look at."""
+    nothing = ending(
+        counts={"fetch_status": {"done": 0}, "schedule_status": {"succeeded": 0}},
+        pages=0,
+        example=None,
+        next_due=datetime(2031, 2, 3, 4, 5, 6, tzinfo=UTC),
+    )
+    headline, steps = nothing.lines()
+    assert headline == (
+        "crawl my crawl, run 2: sealed (done) · 0 pages in 4.0 s, 0.0 pages/s"
+        " · nothing was due; the next page is due 2031-02-03 04:05:06 Z"
+    )
+    assert steps == "see: scrapy pages 'my crawl' · scrapy status 'my crawl'"
 
 
 def test_ending_for_people(monkeypatch):

@@ -14,6 +14,7 @@ from crawlproj.exceptions import WrongUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from psycopg import Connection
 
@@ -122,6 +123,16 @@ def page_content(connection: Connection[Any], object_id: bytes) -> Content | Non
 def diff(connection: Connection[Any], crawl_name: str, before: int, after: int) -> Iterator[dict[str, Any]]:
     """Yield what has become of pages from one run to another; the last row counts those left as they were."""
     yield from _stream(connection, "diff", crawl_name=crawl_name, before=before, after=after)
+
+
+def next_due(connection: Connection[Any], crawl_name: str, crawl_id: int, most: float) -> datetime | None:
+    """Return when the first of the pages is due that a run has not touched; None if there is none.
+
+    No page waits for longer than *most* seconds.
+    """
+    (row,) = _fetch(connection, "next_due", crawl_name=crawl_name, crawl_id=crawl_id, most=most)
+    found: datetime | None = row["next_due"]
+    return found
 
 
 def has_fetches(connection: Connection[Any], crawl_id: int) -> bool:

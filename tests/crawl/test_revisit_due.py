@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from crawlproj.connections import connect_database
+from crawlproj.output import moment
 from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import linking, poll, status
 
@@ -64,6 +65,9 @@ def test_only_what_is_due_is_fetched(site: Site, crawl: Crawl, sql: Connection[A
         0,
     )
     assert site.requests[began:] == []
+    (soonest,) = sql.execute("SELECT min(next_fetch_at) FROM page").fetchone() or ()
+    assert f"· nothing was due; the next page is due {moment(soonest)}\n" in nothing.stderr
+    assert "--text" not in nothing.stderr
     pass_time(sql, 6.9)
     pass_time(sql, 0.2, "%/b")
     due = crawl("site", WEEKLY, seeds=site.url + "/")
@@ -71,6 +75,7 @@ def test_only_what_is_due_is_fetched(site: Site, crawl: Crawl, sql: Connection[A
     assert asked(site, began) == ["/b"]
     assert due.status["counts"]["fetch_status"]["done"] == due.status["started_targets"] == 1
     assert site.requests[-1].headers["If-None-Match"] == '"/b"'
+    assert "nothing was due" not in due.stderr
 
 
 def test_new_pages_are_found_on_those_that_are_due(site: Site, crawl: Crawl, sql: Connection[Any]) -> None:
@@ -252,6 +257,24 @@ class OtherSpider(Spider):
     other = crawl("other", {"CRAWL_NAME": "c"}, home=site.url)
     assert other.returncode == 0, other.stderr
     assert asked(site, began) == ["/"]
+    # Pages are due, and none is wanted: that is not to be called nothing due.
+    spider_source("""
+from scrapy import Spider
+
+class IdleSpider(Spider):
+    name = "idle"
+
+    async def start(self):
+        for nothing in ():
+            yield nothing
+
+    def revisits(self, request):
+        return False
+""")
+    idle = crawl("idle", {"CRAWL_NAME": "c"})
+    assert (idle.returncode, idle.status["started_targets"]) == (0, 0), idle.stderr
+    assert "sealed (done) · 0 pages" in idle.stderr
+    assert "nothing was due" not in idle.stderr
 
 
 def test_a_callback_that_broke_is_called_again(
