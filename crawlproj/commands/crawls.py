@@ -22,7 +22,12 @@ class Command(cli.Command):
     json = True
     usage = "[--status S[,S]] [--limit N] [--json]"
     summary = "List the crawls, the latest first"
-    details = "Piped: id, name, run, spider, status, done, failed, workers, started, note, separated by tabs."
+    details = (
+        "fetched: all that has come to an end, done and failed among it, and what was empty or a 304.\n"
+        "With --json each status is counted by itself.\n"
+        "Separated by tabs when piped: id, name, run, spider, status, done, failed, workers, started, note,\n"
+        "fetched."
+    )
     examples = ("scrapy crawls", "scrapy crawls --status started,paused", "scrapy crawls --json")
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -42,26 +47,32 @@ class Command(cli.Command):
             found = rows.list_crawls(connection, statuses=statuses, limit=limit)
         if opts.json:
             out.rows((), found)
-        elif out.rows(_columns(datetime.now(UTC)), map(_flat, found)) == 0:
+        elif out.rows(_columns(out, datetime.now(UTC)), map(_flat, found)) == 0:
             self.say("there is no crawl yet" if not statuses else "there is no such crawl")
         return None
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    fetched = row["counts"]["fetch_status"]
-    return row | {"done": fetched["done"], "failed": fetched["failed"]}
+    counts = row["counts"]["fetch_status"]
+    return row | {"fetched": sum(counts.values()), "done": counts["done"], "failed": counts["failed"]}
 
 
-def _columns(now: datetime) -> tuple[Column, ...]:
+def _columns(out: Output, now: datetime) -> tuple[Column, ...]:
+    # A column for each status would leave no room for names on 80 columns.
+    fetched = Column(title="fetched", key="fetched", show=number, right=True)
+    # At the end for pipes, where others count the fields.
+    first, last = ((fetched,), ()) if out.for_people else ((), (fetched,))
     return (
         Column(title="id", key="id", right=True),
         Column(title="name", key="name", flexible=True),
         Column(title="run", key="run", right=True),
         Column(title="spider", key="spider", spare=1),
         Column(title="status", key="status"),
+        *first,
         Column(title="done", key="done", show=number, right=True),
         Column(title="failed", key="failed", show=number, right=True),
         Column(title="workers", key="workers", right=True, spare=2),
         Column(title="started", key="started_at", show=partial(ago, now=now)),
         Column(title="note", key="note", flexible=True),
+        *last,
     )

@@ -41,13 +41,13 @@ class Done:
         return [json.loads(line) for line in self.lines]
 
 
-def on_terminal(environment, *args, code=0):
-    """Return what a command shows on a terminal 100 columns wide."""
+def on_terminal(environment, *args, code=0, columns=100):
+    """Return what a command shows on a terminal, by default 100 columns wide."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "scrapy", *args],
         cwd=PROJECT,
-        env=environment | {"TERM": "xterm", "COLUMNS": "100"},
+        env=environment | {"TERM": "xterm", "COLUMNS": str(columns)},
         stdout=slave,
         stderr=slave,
         stdin=slave,

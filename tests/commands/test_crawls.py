@@ -1,5 +1,9 @@
 """`scrapy crawls`."""
 
+import re
+
+from tests.commands.conftest import on_terminal
+
 
 def test_no_crawl_is_no_error(scrapy):
     """A project without a crawl: nothing on stdout, a word on stderr."""
@@ -10,7 +14,8 @@ def test_no_crawl_is_no_error(scrapy):
 
 def test_lines_for_pipes(scrapy_here, add_crawl, add_page):
     """Piped, a crawl is one tab-separated line, the latest first, and null is a dash."""
-    first = add_crawl("a", status="sealed", counts={"fetch_status": {"done": 12_345, "failed": 2}})
+    counts = {"done": 12_345, "failed": 2, "not_modified": 100, "empty": 10}
+    first = add_crawl("a", status="sealed", counts={"fetch_status": counts})
     second = add_crawl("b")
     add_page(second, "http://h/1")
     done = scrapy_here("crawls")
@@ -21,6 +26,18 @@ def test_lines_for_pipes(scrapy_here, add_crawl, add_page):
         [str(first), "a", "1", "site", "sealed", "12345", "2"],
     ]
     assert rows[0][9] == "-"
+    assert [row[10] for row in rows] == ["1", "12457"]
+
+
+def test_a_run_of_304s_in_a_table(environment, add_crawl, database):
+    """On 80 columns what was fetched is counted, whatever it was, and a name of twenty letters is whole."""
+    counts = {"not_modified": 1_207_400, "empty": 6}
+    crawl = add_crawl("the-shop-of-a-friend", run=12, status="sealed", counts={"fetch_status": counts})
+    database.execute("INSERT INTO note (crawl_id, namespace, message) VALUES (%s, 'HOST', 'a note')", [crawl])
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(environment, "crawls", columns=80))
+    head, row = (line.split() for line in shown.splitlines())
+    assert head == ["id", "name", "run", "status", "fetched", "done", "failed", "started", "note"]
+    assert row[1:7] == ["the-shop-of-a-friend", "12", "sealed", "1,207,406", "0", "0"]
 
 
 def test_json_is_one_object_a_line(scrapy_here, add_crawl, database):
