@@ -27,9 +27,11 @@ else
 	@$(BIN)/scrapy crawl site -a "seeds=$$SEEDS"
 endif
 
-# Several at a time, each process with servers of its own; ARGS="-n 0" runs them one by one.
+# Several at a time, each process with servers of its own, and one more than there are processors: a test that runs
+# a crawl waits for much of its time. ARGS="-n 0" runs them one by one.
 test: $(VENV)/.for-test
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $$(($$($(PYTHON) -c 'import os; print(os.cpu_count())') + 1)) \
+		--dist worksteal $(ARGS)
 
 lint: $(VENV)/.for-test
 	@$(BIN)/ruff check .

@@ -134,7 +134,7 @@ class FetchResults:
         most = memory.get("maxmemory") or 0
         full = bool(most) and memory.get("used_memory", 0) > FULL * most
         if full and not self._full:
-            logger.warning("Redis is nearly full; results of fetches are not kept until it has room again")
+            logger.info("Redis is nearly full; results of fetches are not kept until it has room again")
         self._full = full
         if full:
             self._results.clear()

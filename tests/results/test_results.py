@@ -278,6 +278,7 @@ async def test_an_outage_costs_no_page_and_no_memory(opened, own_server, monkeyp
 
 async def test_a_server_that_is_nearly_full_is_left_to_the_frontier(opened, caplog):
     """No result is kept from four fifths of its memory on, until there is room again; figures are."""
+    caplog.set_level("INFO")
     memory = {"maxmemory": 100, "used_memory": 81}
 
     async def info():
