@@ -47,7 +47,7 @@ SETTINGS = {
 #: each of these pages took seconds before, or minutes.
 STANDS_STILL_MS = 200
 GROWS_MB = 100
-LARGE_GROWS_MB = 300  # the body as it comes, as it is unpacked, and the copy that the pieces become
+LARGE_GROWS_MB = 400  # two pages: the body as it comes, as it is unpacked, and the copy of its pieces
 
 SPIDER = '''
 import asyncio

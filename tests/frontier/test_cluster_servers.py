@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from crawlproj.testing.servers import fast_folder
-from tests.frontier import test_partitions
-from tests.frontier.cluster import collected
 from tests.frontier.conftest import Fleet, crawl, link, redis_program
 from tests.own_cluster import OwnCluster
 
-globals().update(collected(test_partitions, "frontier", "make"))
 PARTITIONS = 6
 
 

@@ -690,7 +690,7 @@ def _url(host, entry):
 
 
 PROFILE = settings(
-    max_examples=EXAMPLES or 40,
+    max_examples=EXAMPLES or 24,
     stateful_step_count=STEPS,
     derandomize=not EXAMPLES,
     database=None,
