@@ -21,7 +21,7 @@ def statuses(crawl: Crawl, site: Site, **settings: object) -> dict[str, str]:
 
 
 def test_the_setting_draws_the_line(site: Site, crawl: Crawl) -> None:
-    """One word and twelve follow the setting (F-06); pages without any text are empty whatever it says."""
+    """One word and twelve follow the setting; pages without any text are empty whatever it says."""
     site.add("/", linking("/one", "/twelve", "/none", "/204", "/json"))
     site.add("/one", "<p>Simplest.</p>")
     site.add("/twelve", TWELVE)

@@ -113,7 +113,7 @@ LARGE = {
 def test_large_and_odd_pages_do_not_hold_the_loop_up(
     site: Site, crawl: Crawl, spider_source: Callable[[str], None]
 ) -> None:
-    """No turn of the loop works for long on a page of megabytes (F-08); small pages of others go on.
+    """No turn of the loop works for long on a page of megabytes; small pages of others go on.
 
     What is measured is the loop's own work, not how long it had to wait for a busy machine. How long single
     calls in threads keep the interpreter to themselves is bounded in tests/pages/test_text.py.
