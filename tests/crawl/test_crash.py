@@ -89,7 +89,7 @@ def servers_of(home: Path) -> list[str]:
 
 
 def test_a_second_signal_ends_at_once_and_loses_nothing(site: Site, scrapy: Project) -> None:
-    """SIGINT twice (B-02): gone in no time, and the next worker finishes the run, each page stored once."""
+    """SIGINT twice: gone in no time, and the next worker finishes the run, each page stored once."""
     pages_of(site, 40)
     answers = threading.Event()
 
@@ -192,7 +192,7 @@ def test_embedded_servers_that_die_are_started_again(site: Site, tmp_path: Path)
 
 
 def test_a_worker_that_lost_its_lease_overwrites_nothing(site: Site, scrapy: Project) -> None:
-    """Stopped for longer than a lease (B-01): what the other one stored stays; the report is late."""
+    """Stopped for longer than a lease: what the other one stored stays; the report is late."""
     asked: list[int] = []
 
     async def answer(_: object) -> web.Response | str:
