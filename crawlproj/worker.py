@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from crawlproj import connections, schema
 from crawlproj.config import Config
-from crawlproj.crawls import lifecycle
+from crawlproj.crawls import lifecycle, notes
 from crawlproj.exceptions import CrawlError
 from crawlproj.frontier.canonical import host_key
 from crawlproj.frontier.codec import Codec
@@ -31,7 +31,7 @@ from crawlproj.results.results import FetchResults
 from crawlproj.sampler.sampler import Sampler
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -183,6 +183,15 @@ class Worker:
             else:
                 schema.require(connection)
         return addresses
+
+    async def note(self, namespace: str, message: str, fields: Mapping[str, Any] | None = None) -> bool:
+        """Write a note on the run: anything that a person should know of it. *namespace* is its kind.
+
+        Waits for a PostgreSQL that is away. False: it is an early stop whose reason has been told before.
+        """
+        return await notes.write(
+            self.database, self.crawl.id, namespace=namespace, message=message, fields=fields or {}
+        )
 
     def visit_of(self, request: Request) -> Visit | None:
         """Return what is known of a leased request under way; None for any other."""
