@@ -15,6 +15,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from crawlproj.exceptions import BadSetting
 from crawlproj.knobs import KNOBS
 from crawlproj.languages import primary
+from crawlproj.url_rules import UrlRules, read_rules
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -44,6 +45,9 @@ class Config:
     home: Path
     crawl_name: str | None
     crawl_join: bool
+    crawl_allow: tuple[str, ...]  #: rules, see crawlproj/url_rules.py
+    crawl_deny: tuple[str, ...]
+    max_depth: int | None  #: links from a seed; None: any number
     worker_id: str
     max_time_seconds: float
     max_result: int
@@ -91,6 +95,9 @@ class Config:
             home=home(settings),
             crawl_name=_name(settings, "CRAWL_NAME"),
             crawl_join=_boolean(settings, "CRAWL_JOIN"),
+            crawl_allow=_rules(settings, "CRAWL_ALLOW"),
+            crawl_deny=_rules(settings, "CRAWL_DENY"),
+            max_depth=_depth(settings, "MAX_DEPTH"),
             worker_id=_name(settings, "WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}",
             max_time_seconds=_number(settings, "MAX_TIME_SECONDS"),
             max_result=_integer(settings, "MAX_RESULT"),
@@ -269,6 +276,18 @@ def _words(settings: BaseSettings, name: str) -> tuple[str, ...]:
         return tuple(word for each in settings.getlist(name) if (word := str(each).strip()))
     except TypeError:
         raise BadSetting(name, settings.get(name), "a list, or words with commas between them") from None
+
+
+def _rules(settings: BaseSettings, name: str) -> tuple[str, ...]:
+    value = settings.get(name)
+    try:
+        return UrlRules(read_rules(value)).texts
+    except ValueError as exc:
+        raise BadSetting(name, value, f"domains and regular expressions, one a line ({exc})") from None
+
+
+def _depth(settings: BaseSettings, name: str) -> int | None:
+    return None if settings.get(name) in {None, ""} else _integer(settings, name)
 
 
 def _extensions(settings: BaseSettings, name: str) -> frozenset[str] | None:

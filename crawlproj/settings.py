@@ -24,6 +24,9 @@ CRAWLPROJ_HOME = os.environ.get("CRAWLPROJ_HOME")  # unset: .crawlproj beside sc
 
 CRAWL_NAME = None  # unset: every `scrapy crawl` is a new crawl, <spider>-<time>
 CRAWL_JOIN = False  # True: only ever join an unsealed run of CRAWL_NAME
+CRAWL_ALLOW = None  # unset: every URL; domains and regular expressions, one a line or as a list
+CRAWL_DENY = None  # goes before CRAWL_ALLOW; these two and MAX_DEPTH are a run's own from its creation on
+MAX_DEPTH = None  # links from a seed; unset: any number, 0: the seeds alone
 WORKER_ID = None  # unset: <host>-<pid>
 
 MAX_TIME_SECONDS = 0  # soft limits: 0 is unlimited
