@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
 
+from crawlproj.crawls import incidents
+from crawlproj.crawls.incidents import HostNotes
 from crawlproj.exceptions import BadUrl, Refused
 from crawlproj.frontier.canonical import fingerprint, host_key, normalise
 from crawlproj.frontier.records import Outcome
 from crawlproj.items import FetchStatus, PageObject, ScheduleStatus
+from crawlproj.results.histogram import class_of
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
+    from crawlproj.crawls.incidents import Recovery, Trouble
     from crawlproj.frontier.codec import Codec
     from crawlproj.frontier.entries import Entry
     from crawlproj.items import Visit
@@ -31,6 +35,10 @@ _OUTCOMES = {
     ScheduleStatus.RETRY: Outcome.RETRY,
     ScheduleStatus.DISREGARDED: Outcome.DISREGARDED,
 }
+
+CLOSE_SECONDS = 2.0  # for notes, when the worker leaves
+#: Incidents whose wait is ours: no host has asked for it.
+OUR_WAITS = frozenset({"robots_unavailable"})
 
 
 class ReportPipeline:
@@ -43,6 +51,7 @@ class ReportPipeline:
     def __init__(self, worker: Worker, stats: StatsCollector) -> None:
         self._worker = worker
         self._stats = stats
+        self._hosts = HostNotes(self._write, self._wait_ms)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -55,6 +64,10 @@ class ReportPipeline:
             return item
         await self._report(item)
         raise DropItem("the page is stored; it is no item of the spider's")
+
+    async def close_spider(self) -> None:
+        """Write the notes on hosts that are still to be written."""
+        await self._hosts.close(CLOSE_SECONDS)
 
     async def _report(self, page: PageObject) -> None:
         worker = self._worker
@@ -84,6 +97,7 @@ class ReportPipeline:
         if not in_time:
             self._stats.inc_value("frontier/late")
         self._count(page)
+        self._look_at_host(page)
         worker.results.note(page)
         if page.stores and page.text is not None:
             host = host_key(page.url) if visit is None else host_key(visit.entry.wire)
@@ -110,7 +124,28 @@ class ReportPipeline:
             for link in visit.known_links
         ]
 
+    def _look_at_host(self, page: PageObject) -> None:
+        """Note whether the host of a page is in trouble, or answers."""
+        host = page.lease.host
+        if page.host_incident:
+            reason = page.reason or "unknown"
+            asked = None if reason in OUR_WAITS else page.retry_after_ms
+            self._hosts.incident(host, reason, asked_ms=asked)
+        elif page.http_status is not None or page.redirect_to is not None:
+            self._hosts.answered(host)
+
+    async def _write(self, found: Trouble | Recovery, wait_ms: int | None) -> None:
+        await incidents.write(self._worker.database, self._worker.crawl.id, found, wait_ms)
+
+    async def _wait_ms(self, host: str) -> int | None:
+        with suppress(Refused):  # the run is over, and nothing waits any more
+            view = await self._worker.frontier.host(host)
+            return view.backs_off_ms if view is not None else None
+        return None
+
     def _count(self, page: PageObject) -> None:
+        if page.duration_ms is not None:
+            self._worker.tally[f"ms:{class_of(page.duration_ms)}"] += 1
         for status in (page.fetch_status, page.schedule_status):
             if status is not None:
                 kind = "fetch" if status is page.fetch_status else "schedule"
