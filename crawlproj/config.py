@@ -287,7 +287,8 @@ def _rules(settings: BaseSettings, name: str) -> tuple[str, ...]:
 
 
 def _depth(settings: BaseSettings, name: str) -> int | None:
-    return None if settings.get(name) in {None, ""} else _integer(settings, name)
+    value = settings.get(name)
+    return None if value is None or value == "" else _integer(settings, name)
 
 
 def _extensions(settings: BaseSettings, name: str) -> frozenset[str] | None:

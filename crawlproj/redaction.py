@@ -35,20 +35,21 @@ def without_secrets(name: str, value: str) -> str:
     That is the whole value where *name* says so; else the `user:password@` of the URLs in it and what
     stands after names like `token=` or `Authorization:`.
     """
-    if _is_secret(name):
+    if is_secret(name):
         return "***"
     text = without_login(value)
     kept, done = "", 0
     for found in _NAME.finditer(text):
-        if found.start() < done or not _is_secret(found[1]):
+        secret = _VALUE.match(text, found.end())
+        if found.start() < done or not is_secret(found[1]) or not secret or not secret[0]:
             continue
         kept += f"{text[done : found.end()]}***"
-        secret = _VALUE.match(text, found.end())
-        done = secret.end() if secret else found.end()
+        done = secret.end()
     return kept + text[done:]
 
 
-def _is_secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
+    """Say whether something of that name is one, by what people call their secrets."""
     return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None
 
 

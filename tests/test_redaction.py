@@ -59,6 +59,7 @@ def test_a_name_that_only_looks_like_one_is_kept(name: str) -> None:
         ("Accept: text/html, Authorization: Bearer hunter2", "Accept: text/html, Authorization: ***"),
         ('{"password": "hunter2", "user": "me"}', '{"password": "***", "user": "me"}'),
         ("user=me password=hunter2", "user=me password=***"),
+        ("https://a.test/?token=&x=2", "https://a.test/?token=&x=2"),
         ("https://a.test/?author=me&key=1", "https://a.test/?author=me&key=1"),
         ("https://a.test:8080/token/x", "https://a.test:8080/token/x"),
     ],
