@@ -26,6 +26,7 @@ RENDER_MODES = ("off",)  # a mode that would be taken and not obeyed is worse th
 NOFOLLOW = ("obey", "ignore")
 SEEN_FILTERS = ("exact", "bloom")
 REVISIT_POLICIES = ("fixed", "adaptive")
+LEFT_QUEUES = ("release", "dump", "keep")
 LONGEST_REVISIT = 3_153_600_000  #: seconds, 100 years: no time that PostgreSQL could not store
 DELAY_PRESETS: Mapping[str, Mapping[str, Value]] = {  # what a delay is that is not set
     "none": {"delay_factor": 0, "min_delay_ms": 0, "max_delay_ms": 30_000},
@@ -49,8 +50,10 @@ class Config:
     crawl_deny: tuple[str, ...]
     max_depth: int | None  #: links from a seed; None: any number
     worker_id: str
-    max_time_seconds: float
-    max_result: int
+    close_grace_seconds: float
+    crawl_phase_seconds: float
+    early_stop_queue: str
+    leave_when_paused: bool
     max_concurrent_count: int
     robots_cache_seconds: int
     robots_retry_seconds: int
@@ -99,8 +102,10 @@ class Config:
             crawl_deny=_rules(settings, "CRAWL_DENY"),
             max_depth=_depth(settings, "MAX_DEPTH"),
             worker_id=_name(settings, "WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}",
-            max_time_seconds=_number(settings, "MAX_TIME_SECONDS"),
-            max_result=_integer(settings, "MAX_RESULT"),
+            close_grace_seconds=_number(settings, "CLOSE_GRACE_SECONDS"),
+            crawl_phase_seconds=_number(settings, "CRAWL_PHASE_SECONDS", least=1),
+            early_stop_queue=_one_of(settings, "EARLY_STOP_QUEUE", LEFT_QUEUES),
+            leave_when_paused=_boolean(settings, "LEAVE_WHEN_PAUSED"),
             max_concurrent_count=_integer(settings, "MAX_CONCURRENT_COUNT", least=1),
             robots_cache_seconds=_integer(settings, "ROBOTS_CACHE_SECONDS", least=1),
             robots_retry_seconds=_integer(settings, "ROBOTS_RETRY_SECONDS", least=1),
@@ -163,6 +168,26 @@ class Config:
     def max_target(self) -> int:
         """Return how many URLs may be started; 0: any number."""
         return int(self.knobs["max_target"])
+
+    @property
+    def max_result(self) -> int:
+        """Return how many results are enough; 0: no number is."""
+        return int(self.knobs["max_result"])
+
+    @property
+    def max_time_seconds(self) -> float:
+        """Return how long a run may take; 0: as long as it does."""
+        return self.knobs["max_time_seconds"]
+
+    @property
+    def max_urls(self) -> int:
+        """Return how many URLs may be let in; 0: any number."""
+        return int(self.knobs["max_urls"])
+
+    @property
+    def max_bytes(self) -> int:
+        """Return how many bytes of bodies are enough; 0: no number is."""
+        return int(self.knobs["max_bytes"])
 
     @property
     def crawl_delay_max_seconds(self) -> int:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from crawlproj.connections import Database
+    from crawlproj.crawls.admission import Admission
     from crawlproj.crawls.lifecycle import Crawl
     from crawlproj.frontier.codec import Codec
     from crawlproj.frontier.entries import Entry, Stored
@@ -186,18 +187,20 @@ class Revisit:
         )
 
 
-def wishes(crawler: Crawler, spider: Spider) -> Callable[[Stored], bool]:
+def wishes(crawler: Crawler, spider: Spider, admission: Admission) -> Callable[[Stored], bool]:
     """Return what says of a page or link that is known whether the spider as it is now would ask for it.
 
-    Its callback must be there still and its depth within DEPTH_LIMIT. Whoever listens when requests are
-    scheduled may refuse it (Offsite, for one), and so may the spider's own `revisits(request)`, if there is
-    one.
+    The crawl must let it in, its callback must be there still and its depth within DEPTH_LIMIT. Whoever
+    listens when requests are scheduled may refuse it (Offsite, for one), and so may the spider's own
+    `revisits(request)`, if there is one.
     """
     depth_limit = crawler.settings.getint("DEPTH_LIMIT")
     asked: Callable[[Request], object] | None = getattr(spider, "revisits", None)
 
     def wants(known: Stored) -> bool:
         if depth_limit and known.depth > depth_limit:
+            return False
+        if not admission.is_open and admission.refusal(known.url, known.depth, embed=known.embeds > 0):
             return False
         try:
             request = to_request(known, spider)

@@ -56,8 +56,8 @@ class FrontierScheduler(BaseScheduler):
     """Hands out what the frontier leases to this worker, fetched ahead in the background.
 
     Settings: MAX_CONCURRENT_COUNT, LEASE_SECONDS, MAX_ATTEMPTS, REVISIT_*.
-    Stats: scheduler/enqueued, scheduler/dequeued, dupefilter/filtered, frontier/refused, revisit/queued,
-    revisit/not_due, revisit/unwanted.
+    Stats: scheduler/enqueued, scheduler/dequeued, dupefilter/filtered, frontier/filtered, frontier/refused,
+    revisit/queued, revisit/not_due, revisit/unwanted.
     """
 
     def __init__(self, crawler: Crawler, worker: Worker) -> None:
@@ -114,7 +114,7 @@ class FrontierScheduler(BaseScheduler):
                 worker.codec,
                 worker.crawl,
                 most=Schedule.from_config(self._config).most,
-                wants=wishes(self._crawler, self._spider),
+                wants=wishes(self._crawler, self._spider, worker.admission),
                 starts=self._starts_sent,
                 seen_cache=self._config.seen_cache,
             )
@@ -184,6 +184,11 @@ class FrontierScheduler(BaseScheduler):
                 return request
         return None
 
+    @property
+    def holds_leases(self) -> bool:
+        """Say whether leases of this worker have not become requests yet."""
+        return bool(self._ready or self._again)
+
     def no_more_starts(self) -> None:
         """Note that the spider has yielded all its start requests."""
         self._started.set()
@@ -223,6 +228,10 @@ class FrontierScheduler(BaseScheduler):
 
         Tag and login are inherited from the *page* that it was found on; a *seed* was found on none.
         """
+        if (why := self._refusal(request)) is not None:
+            logger.debug("Filtered %s: %s", request, why)
+            self._crawler.stats.inc_value("frontier/filtered")
+            return None
         try:
             return self._worker.codec.encode_request(
                 request,
@@ -238,6 +247,14 @@ class FrontierScheduler(BaseScheduler):
             logger.error("Request refused, nothing is marked seen: %s", exc)
             self._crawler.stats.inc_value("frontier/refused")
             return None
+
+    def _refusal(self, request: Request) -> str | None:
+        """Return why the crawl's lists and its depth keep a request out, if they do."""
+        admission = self._worker.admission
+        if admission.is_open:
+            return None
+        depth, embed = _times(request, "depth"), bool(request.meta.get("embed"))
+        return admission.refusal(request.url, depth, embed=embed)
 
     async def _schedule(self) -> None:
         try:
@@ -272,7 +289,8 @@ class FrontierScheduler(BaseScheduler):
         )
         target = without_login(request.url)
         if entry is None:
-            visit.detail = f"redirected to {target[:200]}, which cannot be kept"
+            why = self._refusal(request) or "which cannot be kept"
+            visit.detail = f"redirected to {target[:200]}, {why}"
         else:
             itself = codec.canonical(entry.url) in chain
             if itself or request.dont_filter:

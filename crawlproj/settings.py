@@ -28,10 +28,18 @@ CRAWL_ALLOW = None  # unset: every URL; domains and regular expressions, one a l
 CRAWL_DENY = None  # goes before CRAWL_ALLOW; these two and MAX_DEPTH are a run's own from its creation on
 MAX_DEPTH = None  # links from a seed; unset: any number, 0: the seeds alone
 WORKER_ID = None  # unset: <host>-<pid>
+LEAVE_WHEN_PAUSED = False  # True: a worker leaves a paused run, for other crawls wait for it
+CLOSE_GRACE_SECONDS = 30  # what a worker that is to end waits for requests under way
+CRAWL_PHASE_SECONDS = 30  # what those who listen to an event of a crawl's life may take
 
 MAX_TIME_SECONDS = 0  # soft limits: 0 is unlimited
 MAX_TARGET = 0
 MAX_RESULT = 0
+MAX_BYTES = 0
+MAX_URLS = 0  # what is let in at all, seeds included
+EARLY_STOP_QUEUE = (
+    "release"  # what a limit leaves queued; dump: to a file, keep: for the next run to go on with
+)
 
 # --- politeness -------------------------------------------------------------------------------
 
@@ -131,6 +139,7 @@ DOWNLOADER_MIDDLEWARES_BASE = {
     # Ours keeps robots.txt for the fleet and holds requests until it is known; Scrapy's lets
     # concurrent first requests to a host through.
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "middlewares.admission.AdmissionMiddleware": 90,
     "middlewares.robots.RobotsMiddleware": 100,
     "middlewares.health.HealthMiddleware": 540,
     # Ours hands the request back to the frontier; Scrapy's retries at once, in this process.
@@ -175,6 +184,7 @@ EXTENSIONS_BASE = {
     "extensions.early_stop.EarlyStopExtension": 20,
     "extensions.progress.ProgressExtension": 30,
     "scrapy.extensions.logstats.LogStats": None,  # progress says the same and more, as often
+    "scrapy.extensions.remote_control.RemoteControl": None,  # is off, and imports a web server all the same
 }
 PROGRESS_ENABLED = True  # False: no live line, no line a minute
 

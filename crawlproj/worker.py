@@ -7,6 +7,7 @@ is that place. It opens when the spider opens and closes after everything else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 from collections import Counter
@@ -18,6 +19,9 @@ from weakref import WeakKeyDictionary
 from crawlproj import connections, schema
 from crawlproj.config import Config
 from crawlproj.crawls import lifecycle, notes
+from crawlproj.crawls.admission import Admission
+from crawlproj.crawls.config import crawl_config
+from crawlproj.engine import is_closing, wait_no_longer
 from crawlproj.exceptions import CrawlError
 from crawlproj.frontier.canonical import host_key
 from crawlproj.frontier.codec import Codec
@@ -27,13 +31,15 @@ from crawlproj.items import Lease
 from crawlproj.pages.bodies import body_store
 from crawlproj.pages.revisit import Schedule
 from crawlproj.pages.store import PageStore
+from crawlproj.redaction import without_secrets
 from crawlproj.results.results import FetchResults
 from crawlproj.sampler.sampler import Sampler
+from crawlproj.signals import transfers_cut
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    from scrapy import Request
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
@@ -78,6 +84,7 @@ class Worker:
     database: connections.Database
     crawl: Crawl
     frontier: Frontier
+    admission: Admission
     store: PageStore
     sampler: Sampler
     results: FetchResults
@@ -95,10 +102,14 @@ class Worker:
         self.is_open = False
         self.stopping = False  #: this worker leaves
         self.draining = False  #: the run was stopped: nothing new starts, what runs finishes
+        self.cut = False  #: what is under way has had its time
+        self.reason: str | None = None  #: why this worker asked the engine to close, if it did
+        self.error: str | None = None  #: what it could not get over
         #: called after every finished lease; the scheduler and the limits listen
         self.after_finish: list[Callable[[], None]] = []
         #: awaited when the frontier has given leases, before any of them is used; the cookies listen
         self.before_issue: list[Callable[[], Awaitable[None]]] = []
+        self._look = asyncio.Event()  #: the run's row is to be looked at now
         self.pages: Pages | None = None  #: the page middleware, when it is enabled
         self._bodies = body_store(self.config.body_store)
         self._crawler = crawler
@@ -113,7 +124,7 @@ class Worker:
             cls._all[crawler] = cls(crawler)
         return cls._all[crawler]
 
-    async def open(self, spider_name: str, arguments: dict[str, Any]) -> None:
+    async def open(self, spider: Spider) -> None:
         """Reach the servers, claim the crawl, make or join its frontier."""
         addresses = await asyncio.to_thread(self._reach_servers)
         # A server that comes back may have lost its last second, and with it links that it had confirmed.
@@ -122,10 +133,10 @@ class Worker:
         self.crawl = await lifecycle.claim(
             self.database,
             name=self.config.crawl_name,
-            spider=spider_name,
+            spider=spider.name,
             worker=self.id,
             lease_seconds=self.config.lease_seconds,
-            config={"arguments": arguments, "recovery_log": self.config.recovery_log},
+            config=crawl_config(spider, self._crawler.settings, self.config),
             join_only=self.config.crawl_join,
         )
         try:
@@ -139,8 +150,9 @@ class Worker:
 
     async def _set_up(self) -> None:
         """Make or join the claimed run's frontier, open its store."""
+        self.admission = Admission.from_config(self.crawl.config)
         self.frontier = Frontier(self.redis, self.scripts, self.crawl.frontier, self.config.partitions)
-        await self.frontier.create(self.config, self.codec.fixed(), fills=self.crawl.run > 1)
+        await self._join_frontier()
         self.store = PageStore(
             self.database,
             self._bodies,
@@ -165,6 +177,19 @@ class Worker:
             worker=self.id,
             keep_seconds=self.config.fetch_result_seconds,
         )
+
+    async def _join_frontier(self) -> None:
+        """Make the frontier, join it, or go on with what the run before has left in it."""
+        continues = self.crawl.continues and await self.frontier.exists()
+        if continues:
+            await self.frontier.reopen(self.crawl.run)
+        await self.frontier.create(
+            self.config, self.codec.fixed(), fills=self.crawl.run > 1 and not continues
+        )
+        # Whoever wrote the note may have died before it could tell the frontier, or Redis may have lost it.
+        told = await notes.stop_reason(self.database, self.crawl.id)
+        if told is not None and not (await self.frontier.refresh()).stop:
+            await self.frontier.stop(told)
 
     def _calm_collector(self) -> None:
         """Let Python look for cycles less often, and not among what stays for the whole crawl."""
@@ -233,16 +258,52 @@ class Worker:
     def give_up(self, reason: str, error: BaseException) -> None:
         """End this worker's part for an error that is nobody's page's fault; leases are given back."""
         logger.error("The worker stops (%s): %s", reason, error, exc_info=error)
+        self.error = self.error or without_secrets("error", str(error))[:500]
         self.close_spider(reason)
 
     def close_spider(self, reason: str) -> None:
         """Ask the engine to close, once."""
         if not self.stopping:
             self.stopping = True
+            self.reason = reason
             # Not spawned: closing waits for what is.
             self._closing = asyncio.get_running_loop().create_task(
                 self._crawler.engine.close_spider_async(reason=reason)
             )
+
+    def all_sent(self) -> bool:
+        """Say whether every request under way has gone out, and none waits for its turn."""
+        return all(visit.started for visit in self.visits.values())
+
+    def look_up(self) -> None:
+        """Have the run's row looked at now: something says that it may be over."""
+        self._look.set()
+
+    async def next_beat(self, seconds: float) -> None:
+        """Wait until the row is to be looked at: after *seconds*, or as soon as somebody wants it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._look.wait()
+        self._look.clear()
+
+    def sends_home(self) -> bool:
+        """Say whether requests that still wait for something are to end: another worker makes them."""
+        return self.cut or is_closing(self._crawler)
+
+    def cut_short(self) -> None:
+        """End transfers under way, and the waits of requests that have not gone out."""
+        self.cut = True
+        self._crawler.signals.send_catch_log(transfers_cut)
+
+    async def drop_under_way(self) -> int:
+        """Give back every lease that is still held, and wait for none of them; return how many there were."""
+        tokens = [*self.visits]
+        for visit in self.visits.values():
+            visit.done = True  # what comes of it after all is nobody's
+        self.visits.clear()
+        if tokens:
+            await self.frontier.release(self.id, tokens)
+        return max(len(tokens), wait_no_longer(self._crawler))
 
     def has_own_interval(self, host: str) -> bool:
         """Return whether one of its URLs under way came with another interval than the crawl's."""

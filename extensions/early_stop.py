@@ -1,4 +1,4 @@
-"""Soft limits on time, targets and results: nothing new starts, what runs finishes."""
+"""Soft limits on time, targets, results and bytes: nothing new starts, what runs finishes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ LOOK_SECONDS = 0.25  # the bound on how late a time limit is seen
 class EarlyStopExtension:
     """Writes the STOP_EARLY_REASON note at the first limit that is reached and drains the crawl.
 
-    The limits are per run, over all workers. A limit on targets is exact: the frontier itself grants
-    no more. A limit on results is passed by what was in flight, at most.
+    The limits are per run, over all workers, and stand in its frontier, so that they can be turned. A limit
+    on targets is exact: the frontier itself grants no more. Those on results and bytes are passed by what
+    was under way, at most; that on time by CLOSE_GRACE_SECONDS.
 
-    Settings: MAX_TIME_SECONDS, MAX_TARGET, MAX_RESULT.
+    Settings: MAX_TIME_SECONDS, MAX_TARGET, MAX_RESULT, MAX_BYTES.
     """
 
     def __init__(self, crawler: Crawler, worker: Worker) -> None:
@@ -64,10 +65,12 @@ class EarlyStopExtension:
         figures = self._worker.frontier.figures
         if self._reached or figures.stop:
             return
+        knobs = self._worker.frontier.knobs  # as of now: they may be turned
         limits = Limits(
-            seconds=self._worker.config.max_time_seconds,
-            targets=int(self._worker.frontier.knobs["max_target"]),  # as of now: it may be turned
-            results=self._worker.config.max_result,
+            seconds=knobs["max_time_seconds"],
+            targets=int(knobs["max_target"]),
+            results=int(knobs["max_result"]),
+            bytes=int(knobs["max_bytes"]),
         )
         note = exceeded(
             limits,
@@ -75,6 +78,7 @@ class EarlyStopExtension:
             targets=figures.started,
             results=figures.results,
             waiting=figures.fresh > 0,
+            received=figures.bytes,
         )
         if note is not None:
             self._reached = True

@@ -1,10 +1,11 @@
-"""The crawl's life, projected from Scrapy's signals on its row in PostgreSQL."""
+"""A worker's part in a crawl's life: it claims the run, sends the events, and ends in time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import shlex
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 from redis.exceptions import RedisError
@@ -12,15 +13,19 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
 from crawlproj.crawls import lifecycle
+from crawlproj.crawls.grace import Grace, Step
 from crawlproj.crawls.lifecycle import CrawlStatus
+from crawlproj.crawls.service import ERRORS, CrawlService
+from crawlproj.engine import is_closing
 from crawlproj.exceptions import CrawlError, NotFound, Refused
 from crawlproj.frontier.find import drop_all
 from crawlproj.frontier.pending import dump_to, pending_path
-from crawlproj.redaction import without_secrets
-from crawlproj.signals import crawl_cleanup, crawl_completed, crawl_setup, crawl_start
+from crawlproj.signals import EVENTS, CrawlEvent
 from crawlproj.worker import Outcome, Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
@@ -30,32 +35,26 @@ logger = logging.getLogger(__name__)
 ENDS = frozenset({"finished", "stopped_early"})
 INTERRUPTED = 11
 LATEST = 100  # sealed runs whose frontiers a worker looks for
-#: Reasons for closing that are errors of this worker.
-ERRORS = frozenset({"worker_failed", "scheduler_failed", "pipeline_failed", "start_error", "setup_failed"})
-
-EVENTS = {
-    crawl_setup: "crawl_setup",
-    crawl_start: "crawl_start",
-    crawl_cleanup: "crawl_cleanup",
-    crawl_completed: "crawl_completed",
-}
+LOOK_SECONDS = 0.25  # how late the end of the grace may be seen
 
 
 class LifecycleExtension:
-    """Claims the crawl when the spider opens, renews its lease, seals it when nothing is left.
+    """Claims the crawl when the spider opens, renews its lease, and says what happens to it.
 
-    A run is sealed at the very end alone, once the frontier agrees that nothing is left; otherwise whoever
-    comes next may go on at once.
+    What it says are the four events of `crawlproj/signals.py`; CrawlService, which listens as anybody may,
+    keeps the run's row. The frontier is closed before the last of them: nothing enters any more, so that
+    what the row says then stays true.
 
-    Settings: CRAWL_NAME, CRAWL_JOIN, WORKER_ID, LEASE_SECONDS.
+    Settings: CRAWL_NAME, CRAWL_JOIN, WORKER_ID, LEASE_SECONDS, CLOSE_GRACE_SECONDS, CRAWL_PHASE_SECONDS,
+    EARLY_STOP_QUEUE, FRONTIER_DUMP_PENDING_AT_CLOSE, LEAVE_WHEN_PAUSED.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._worker = Worker.of(crawler)
-        self._heart: asyncio.Task[None] | None = None
-        self._guard: asyncio.Task[None] | None = None
-        self._tidying: asyncio.Task[None] | None = None
+        self._grace = Grace(self._worker.config.close_grace_seconds)
+        self._service: CrawlService | None = None  # here, because signals keep no handler alive
+        self._tasks: list[asyncio.Task[None]] = []
         self._reason = "shutdown"  # two signals in a row close the engine without a word
 
     @classmethod
@@ -71,88 +70,149 @@ class LifecycleExtension:
             crawler.signals.connect(handler, signal=signal)
         return self
 
+    # --- what Scrapy calls ----------------------------------------------------------------------
+
     async def spider_opened(self, spider: Spider) -> None:
         """Claim the crawl. An error closes the spider: Scrapy would log it and wait for ever."""
-        arguments = {
-            name: without_secrets(name, value)
-            for name, value in spider.__dict__.items()
-            if isinstance(value, str)
-        }
+        worker = self._worker
         try:
-            await self._worker.open(spider.name, arguments)
-            await self._obey((await lifecycle.read(self._worker.database, self._worker.crawl)).status)
+            await worker.open(spider)
+            self._service = CrawlService(worker.database, lease_seconds=worker.config.lease_seconds)
+            self._service.subscribe(self._crawler.signals)
+            await self._obey((await lifecycle.read(worker.database, worker.crawl)).status)
             await self._warn_of_loss()
-            await self._send(crawl_setup)
+            await self._send("crawl_setup")
         except CrawlError as exc:
             logger.error("%s", exc)
-            self._worker.outcome = Outcome(exit_code=exc.exit_code, sealed=False, reason=str(exc))
+            worker.outcome = Outcome(exit_code=exc.exit_code, sealed=False, reason=str(exc))
             raise CloseSpider("setup_failed") from None
         except Exception as exc:
             logger.exception("The crawl cannot be set up")
-            self._worker.outcome = Outcome(exit_code=1, sealed=False, reason=str(exc))
+            worker.outcome = Outcome(exit_code=1, sealed=False, reason=str(exc))
             raise CloseSpider("setup_failed") from exc
-        crawl = self._worker.crawl
-        logger.info("Crawl %s, run %d, worker %s", crawl.name, crawl.run, self._worker.id)
+        logger.info("Crawl %s, run %d, worker %s", worker.crawl.name, worker.crawl.run, worker.id)
 
     async def engine_started(self) -> None:
         """Begin to lease."""
-        if not self._worker.is_open:
-            return
-        self._heart = self._worker.watch(self._beat())
-        self._guard = self._worker.watch(self._worker.keep_servers())
-        self._tidying = self._worker.watch(self._tidy())
-        try:
-            await self._send(crawl_start)
-            self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
-        except Exception as exc:  # noqa: BLE001  # whatever it is: without a start nothing would ever end
-            self._worker.give_up("setup_failed", exc)
-
-    async def spider_closed(self, reason: str) -> None:
-        """Stop the heartbeat's work for the crawl; nothing is sealed here."""
-        self._reason = reason
-        if self._worker.is_open:
-            await self._send(crawl_cleanup, reason=reason)
-
-    async def engine_stopped(self) -> None:
-        """Seal the run if nothing is left anywhere, else leave it due at once."""
         worker = self._worker
-        for task in (self._heart, self._guard, self._tidying):
-            if task is not None:
-                task.cancel()
         if not worker.is_open:
             return
-        sealed = False
-        if self._reason in ENDS and await worker.frontier.seal():
-            sealed = await self._seal()
-        await lifecycle.release(worker.database, worker.crawl, worker.id)
-        await self._send(crawl_completed, reason=self._reason, sealed=sealed)
+        self._tasks = [
+            worker.watch(work)
+            for work in (self._beat(), worker.keep_servers(), self._tidy(), self._end_in_time())
+        ]
+        try:
+            await self._send("crawl_start")
+            self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
+        except Exception as exc:  # noqa: BLE001  # whatever it is: without a start nothing would ever end
+            worker.give_up("setup_failed", exc)
+
+    async def spider_closed(self, reason: str) -> None:
+        """Say that nothing is fetched here any more; nothing is sealed yet."""
+        self._reason = reason
+        if self._worker.is_open:
+            await self._send("crawl_cleanup", reason=reason, error=self._worker.error)
+
+    async def engine_stopped(self) -> None:
+        """Close the frontier if nothing is left in it, and say that this worker is done."""
+        worker = self._worker
+        if not worker.is_open:
+            for task in self._tasks:
+                task.cancel()
+            return
+        sealed = await self._complete()
+        for task in self._tasks:
+            task.cancel()
         worker.outcome = Outcome(exit_code=_exit_code(self._reason), sealed=sealed, reason=self._reason)
         await worker.settled()
         await worker.close()
 
-    async def _seal(self) -> bool:
+    # --- events ---------------------------------------------------------------------------------
+
+    async def _send(self, kind: str, **more: Any) -> None:
+        """Tell whoever listens, once per stint of this worker, and wait for them: not for ever."""
+        crawl = self._worker.crawl
+        event = CrawlEvent(
+            kind=kind,
+            crawl_id=crawl.id,
+            crawl=crawl.name,
+            run=crawl.run,
+            spider=crawl.spider,
+            worker=self._worker.id,
+            epoch=crawl.epoch,
+            **more,
+        )
+        tell = self._crawler.signals.send_catch_log_async(EVENTS[kind], event=event)
+        if not await self._in_time(tell):
+            logger.warning("Those who listen to %s take longer than CRAWL_PHASE_SECONDS", kind)
+
+    async def _in_time(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Do *work* within the time that a phase may take; say whether it came to its end."""
+        try:
+            async with asyncio.timeout(self._worker.config.crawl_phase_seconds):
+                await work
+        except TimeoutError:
+            return False
+        return True
+
+    async def _complete(self) -> bool:
+        """Say that this worker is done, and whether the run is; return whether that is sealed now."""
         worker = self._worker
+        through = self._reason in ENDS and await self._close_frontier()
         figures = worker.frontier.figures
-        if worker.config.dump_pending and figures.queued:
+        keeps = through and worker.config.early_stop_queue == "keep" and figures.queued > 0
+        if through and figures.queued and not keeps:
+            await self._dump_pending()
+        counts = {"started_targets": figures.started, "results": figures.results, "queued": figures.queued}
+        await self._send(
+            "crawl_completed",
+            reason=self._reason,
+            error=worker.error,
+            through=through,
+            stop_reason=(figures.stop or "done") if through else None,
+            keeps=keeps,
+            counts=counts if through else {},
+        )
+        if not through:
+            return False
+        sealed = False
+
+        async def look() -> None:
+            nonlocal sealed
+            now = await lifecycle.read(worker.database, worker.crawl)
+            sealed = now.status is CrawlStatus.SEALED
+            if sealed and not keeps:
+                await (
+                    worker.frontier.drop()
+                )  # what was left undone is in the counts, what was found in the pages
+
+        if not await self._in_time(look()):
+            logger.warning("Whether crawl %s is sealed cannot be told: a server is away", worker.crawl.name)
+        return sealed
+
+    async def _close_frontier(self) -> bool:
+        """Let nothing in any more, if nothing is left; say whether that is so."""
+        try:
+            async with asyncio.timeout(self._worker.config.crawl_phase_seconds):
+                return await self._worker.frontier.seal()
+        except TimeoutError:
+            return False
+
+    async def _dump_pending(self) -> None:
+        """Write what a limit has left queued to a file, where that is wanted."""
+        worker = self._worker
+        if worker.config.dump_pending or worker.config.early_stop_queue == "dump":
             path = pending_path(worker.config.home, worker.crawl.name, worker.crawl.run)
             left = await dump_to(worker.frontier, worker.codec, path)
             logger.info("%d URLs that were still queued are in %s", left, path)
-        sealed = await lifecycle.seal(
-            worker.database,
-            worker.crawl,
-            worker.id,
-            stop_reason=figures.stop or "done",
-            counts={"started_targets": figures.started, "results": figures.results, "queued": figures.queued},
-        )
-        if sealed:
-            await worker.frontier.drop()  # what was left undone is in the counts, what was found in the pages
-        return sealed
+
+    # --- the lease ------------------------------------------------------------------------------
 
     async def _beat(self) -> None:
         """Renew this worker's lease of the crawl until cancelled."""
         worker = self._worker
         while True:
-            await asyncio.sleep(worker.config.lease_seconds / 3)
+            await worker.next_beat(worker.config.lease_seconds / 3)
             status = await lifecycle.renew(
                 worker.database, worker.crawl, worker.id, lease_seconds=worker.config.lease_seconds
             )
@@ -165,6 +225,81 @@ class LifecycleExtension:
                 now = await lifecycle.read(worker.database, worker.crawl)
                 worker.close_spider("finished" if now.status is CrawlStatus.SEALED else "lease_lost")
                 return
+
+    async def _obey(self, status: CrawlStatus) -> None:
+        """Pause the frontier of a paused run, should whoever paused it not have come that far."""
+        worker = self._worker
+        if status is not CrawlStatus.PAUSED:
+            return
+        if not (await worker.frontier.refresh()).paused:
+            await worker.frontier.pause()
+            # It may have been resumed between the two looks, and nobody would do it again.
+            if (await lifecycle.read(worker.database, worker.crawl)).status is not CrawlStatus.PAUSED:
+                await worker.frontier.resume()
+                return
+        if worker.config.leave_when_paused:
+            logger.info("Crawl %s is paused; this worker leaves it", worker.crawl.name)
+            worker.close_spider("paused")
+
+    async def _rejoin(self) -> bool:
+        """Claim the run again, if all that happened is that a renewal came too late."""
+        worker = self._worker
+        now = await lifecycle.read(worker.database, worker.crawl)
+        if now.status in {CrawlStatus.PAUSED, CrawlStatus.SEALED}:
+            return False
+        try:
+            worker.crawl = await lifecycle.claim(
+                worker.database,
+                name=worker.crawl.name,
+                spider=worker.crawl.spider,
+                worker=worker.id,
+                lease_seconds=worker.config.lease_seconds,
+                config=worker.crawl.config,
+                join_only=True,
+            )
+        except (NotFound, Refused):  # paused or sealed in this very moment
+            return False
+        return worker.crawl.id == now.id
+
+    # --- the end --------------------------------------------------------------------------------
+
+    async def _end_in_time(self) -> None:
+        """See to it that a worker that is to end does, whatever it still waits for."""
+        worker = self._worker
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            ending = is_closing(self._crawler) or self._winds_up()
+            step = self._grace.due(time.monotonic(), ending=ending)
+            if step is Step.CUT:
+                logger.info("%d requests are still under way and are cut short", len(worker.visits))
+                worker.cut_short()
+            elif step is Step.DROP and (left := await worker.drop_under_way()):
+                logger.warning("%d requests do not come to an end; they are due again", left)
+            elif step is Step.LEAVE:
+                await self._leave()
+
+    def _winds_up(self) -> bool:
+        """Say whether a limit has stopped the run, and all that goes out here still has gone out."""
+        worker, figures = self._worker, self._worker.frontier.figures
+        if not figures.stop or figures.paused:
+            return False
+        # As many targets as may be have been leased: they have their turns, however long these take.
+        waits = self._crawler.engine.scheduler.holds_leases or not worker.all_sent()  # type: ignore[union-attr]
+        return worker.draining or not waits
+
+    async def _leave(self) -> None:
+        """End without the engine, which waits for something that does not come."""
+        logger.warning("Something holds the engine up; this worker leaves it at that")
+        self._reason = self._worker.reason or "shutdown"
+        if self._worker.is_open:
+            await self._send("crawl_cleanup", reason=self._reason, error=self._worker.error)
+            sealed = await self._complete()
+            self._worker.outcome = Outcome(
+                exit_code=_exit_code(self._reason), sealed=sealed, reason=self._reason
+            )
+        asyncio.get_running_loop().stop()
+
+    # --- frontiers that are lost, or left behind ------------------------------------------------
 
     async def _warn_of_loss(self) -> None:
         """Say that a run which had pages begins anew, because its frontier has just been made."""
@@ -189,46 +324,8 @@ class LifecycleExtension:
         except (CrawlError, RedisError) as exc:  # nobody's crawl depends on it
             logger.warning("Frontiers of sealed runs may be left behind: %s", exc)
 
-    async def _obey(self, status: CrawlStatus) -> None:
-        """Pause the frontier of a paused run, should whoever paused it not have come that far."""
-        frontier = self._worker.frontier
-        if status is not CrawlStatus.PAUSED or (await frontier.refresh()).paused:
-            return
-        await frontier.pause()
-        # It may have been resumed between the two looks, and nobody would do it again.
-        if (await lifecycle.read(self._worker.database, self._worker.crawl)).status is not CrawlStatus.PAUSED:
-            await frontier.resume()
-
-    async def _rejoin(self) -> bool:
-        """Claim the run again, if all that happened is that a renewal came too late."""
-        worker = self._worker
-        now = await lifecycle.read(worker.database, worker.crawl)
-        if now.status in {CrawlStatus.PAUSED, CrawlStatus.SEALED}:
-            return False
-        try:
-            worker.crawl = await lifecycle.claim(
-                worker.database,
-                name=worker.crawl.name,
-                spider=worker.crawl.spider,
-                worker=worker.id,
-                lease_seconds=worker.config.lease_seconds,
-                config=worker.crawl.config,
-                join_only=True,
-            )
-        except (NotFound, Refused):  # paused or sealed in this very moment
-            return False
-        return worker.crawl.id == now.id
-
-    async def _send(self, signal: object, **more: Any) -> None:
-        """Tell whoever subscribes, and write it down once per stint of this worker."""
-        await self._crawler.signals.send_catch_log_async(
-            signal, crawl=self._worker.crawl, worker=self._worker.id, **more
-        )
-        kind = EVENTS[signal]
-        await lifecycle.record_event(self._worker.database, self._worker.crawl, self._worker.id, kind, more)
-
 
 def _exit_code(reason: str) -> int:
     if reason in ERRORS:
         return 1
-    return INTERRUPTED if reason in {"shutdown", "lease_lost"} else 0
+    return INTERRUPTED if reason in {"shutdown", "lease_lost", "paused"} else 0

@@ -30,7 +30,7 @@ from crawlproj.redaction import without_login
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -53,7 +53,8 @@ class PageMiddleware:
     Links are kept back and enter the frontier with the page's report, in one step.
 
     Settings: DEPTH_LIMIT, FRONTIER_MAX_OUTLINKS.
-    Stats: page/outlinks_cut, page/bad_links, page/callback_errors, frontier/late, dupefilter/filtered.
+    Stats: page/outlinks_cut, page/bad_links, page/callback_errors, frontier/late, frontier/filtered,
+    dupefilter/filtered.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -84,9 +85,10 @@ class PageMiddleware:
     # --- what Scrapy calls ----------------------------------------------------------------------
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Let start requests through no faster than the frontier takes them."""
+        """Let start requests through no faster than the frontier takes them: the crawl's, or the spider's."""
         try:
-            async for each in start:
+            seeds = self._worker.crawl.config.get("seeds")
+            async for each in _requests(seeds) if seeds else start:
                 if isinstance(each, Request):
                     await self._scheduler.room()
                 yield each
@@ -313,7 +315,7 @@ class PageMiddleware:
         depth = page.depth + 1
         if self._depth_limit and depth > self._depth_limit:
             return
-        seen, encode = self._worker.seen, self._worker.codec.encode_link
+        seen, encode, admission = self._worker.seen, self._worker.codec.encode_link, self._worker.admission
         for urls, embed in ((links.embeds, True), (links.urls, False)):
             for number, url in enumerate(urls, start=1):
                 if number % MANY == 0:
@@ -322,7 +324,11 @@ class PageMiddleware:
                     self._know(visit, url)
                     continue
                 try:
-                    entry = encode(normalise(url), depth, page, embed=embed, embed_hops=hops)
+                    wire = normalise(url)
+                    if not admission.is_open and admission.refusal(wire, depth, embed=embed):
+                        self._crawler.stats.inc_value("frontier/filtered")
+                        continue
+                    entry = encode(wire, depth, page, embed=embed, embed_hops=hops)
                 except BadUrl:
                     self._crawler.stats.inc_value("page/bad_links")
                 else:
@@ -389,3 +395,9 @@ class PageMiddleware:
     def _visit(self, source: Response | Failure | None) -> Visit | None:
         request = getattr(source, "request", None)
         return None if request is None else self._worker.visit_of(request)
+
+
+async def _requests(seeds: Sequence[str]) -> AsyncIterator[Request]:
+    """Yield a start request for each seed that a crawl was added with."""
+    for url in seeds:
+        yield Request(url, dont_filter=True, meta={"is_start_request": True})

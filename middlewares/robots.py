@@ -25,7 +25,7 @@ from crawlproj.frontier.canonical import host_key, normalise
 from crawlproj.items import Lease
 from crawlproj.pages.failure import explain
 from crawlproj.pages.retry_after import asked_wait_ms
-from crawlproj.politeness.closing import ClosingTime, is_closing
+from crawlproj.politeness.closing import ClosingTime
 from crawlproj.politeness.fleet_robots import FleetRobots
 from crawlproj.politeness.pace import INTERVAL
 from crawlproj.politeness.robots import Finding, RobotsFile, from_answer
@@ -78,7 +78,7 @@ class RobotsMiddleware:
         self._token: str | None = crawler.settings.get("ROBOTSTXT_USER_AGENT")
         self._agent: str = crawler.settings.get("USER_AGENT") or ""
         self._delays: OrderedDict[str, float] = OrderedDict()
-        self._closing = ClosingTime(partial(is_closing, crawler))
+        self._closing = ClosingTime(self._worker.sends_home)
         self._robots: FleetRobots | None = None
 
     @classmethod

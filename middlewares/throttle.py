@@ -14,7 +14,7 @@ from crawlproj.frontier.canonical import host_key, normalise
 from crawlproj.items import Lease
 from crawlproj.pages.failure import HOST_STATUSES
 from crawlproj.pages.retry_after import asked_wait_ms
-from crawlproj.politeness.closing import ClosingTime, is_closing
+from crawlproj.politeness.closing import ClosingTime
 from crawlproj.politeness.pace import INTERVAL, MAX_WAIT, Pace, pace
 from crawlproj.politeness.runtime import DomainRuntime, Grant
 from crawlproj.politeness.turns import Turns
@@ -47,7 +47,7 @@ class ThrottleMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._worker = Worker.of(crawler)
         self._config = self._worker.config
-        self._closing = ClosingTime(lambda: is_closing(crawler))
+        self._closing = ClosingTime(self._worker.sends_home)
         # member -> grant, how late it went out; None while it has not
         self._places: dict[str, tuple[Grant, float | None]] = {}
         self._met: dict[str, None] = {}

@@ -1,8 +1,8 @@
 """What people do to a crawl: create a run, pause it, let it go on, end it.
 
-Each is one conditional step in PostgreSQL. What the frontier has to do about it is the caller's, and comes
-after it: a worker looks at the row once its frontier is made, so that one of the two is seen by it. Whoever
-misses both learns of it at the next renewal.
+Each is one conditional step in PostgreSQL, and its note says who took it. What the frontier has to do about
+it is the caller's, and comes after it: a worker looks at the row once its frontier is made, so that one of the
+two is seen by it. Whoever misses both learns of it at the next renewal.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
-from crawlproj.clean import as_jsonb
+from crawlproj.clean import as_jsonb, clean
 from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.exceptions import NotFound, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from psycopg import Connection
 
@@ -33,8 +34,15 @@ def create(
     spider: str,
     config: Mapping[str, Any],
     paused: bool = False,
+    label: str | None = None,
+    tags: Iterable[str] = (),
+    repeat_seconds: int | None = None,
+    at: datetime | None = None,
 ) -> int:
-    """Make the next run of *name*, queued or paused; return its number. Raises Refused if one is open."""
+    """Make the next run of *name*, queued or paused; return its number. Raises Refused if one is open.
+
+    It is due now, or *at* a time. With *repeat_seconds* its next run is queued when a worker has sealed it.
+    """
     with connection.transaction():
         row = _row(
             connection,
@@ -47,28 +55,48 @@ def create(
         )
         if row is None:
             raise Refused(f"crawl {name!r} has an open run: seal or cancel it before the next one")
+        _row(
+            connection,
+            "describe",
+            crawl_id=row["id"],
+            label=None if label is None else clean(label),
+            tags=[clean(tag) for tag in tags],
+            repeat_seconds=repeat_seconds,
+            at=at,
+        )
         if paused:
             _row(connection, "pause", crawl_id=row["id"])
     return int(row["id"])
 
 
-def pause(connection: Connection[Any], crawl_id: int) -> None:
+def pause(connection: Connection[Any], crawl_id: int, *, by: str | None = None) -> None:
     """Stop a run until a person resumes it. Raises Refused when it is sealed; twice is once."""
-    if _row(connection, "pause", crawl_id=crawl_id) is None:
-        _expect(connection, crawl_id, CrawlStatus.PAUSED, "paused")
+    with connection.transaction():
+        if _row(connection, "pause", crawl_id=crawl_id) is None:
+            _expect(connection, crawl_id, CrawlStatus.PAUSED, "paused")
+        else:
+            _note(connection, crawl_id, "PAUSED", "paused", by)
 
 
-def resume(connection: Connection[Any], crawl_id: int) -> None:
-    """Let a paused run go on, with the workers that stayed on it, else due at once.
+def resume(connection: Connection[Any], crawl_id: int, *, by: str | None = None) -> None:
+    """Let a paused run go on, with the workers that stayed on it, else due at once, or at its time.
 
     Raises Refused when it is sealed; twice is once.
     """
-    if _row(connection, "resume", crawl_id=crawl_id) is None:
-        _expect(connection, crawl_id, CrawlStatus.QUEUED, "resumed", CrawlStatus.STARTED)
+    with connection.transaction():
+        if _row(connection, "resume", crawl_id=crawl_id) is None:
+            _expect(connection, crawl_id, CrawlStatus.QUEUED, "resumed", CrawlStatus.STARTED)
+        else:
+            _note(connection, crawl_id, "RESUMED", "resumed", by)
 
 
-def cancel(connection: Connection[Any], crawl_id: int, *, counts: Mapping[str, Any]) -> None:
-    """End a run for good, with its last figures; what is stored stays. Raises Refused when it is sealed."""
+def cancel(
+    connection: Connection[Any], crawl_id: int, *, counts: Mapping[str, Any], by: str | None = None
+) -> None:
+    """End a run for good, with its last figures, and its series; what is stored stays.
+
+    Raises Refused when it is sealed.
+    """
     with connection.transaction():
         _row(connection, "lock", crawl_id=crawl_id)
         row = _row(
@@ -78,10 +106,23 @@ def cancel(connection: Connection[Any], crawl_id: int, *, counts: Mapping[str, A
             stop_reason="cancelled",
             counts=as_jsonb(dict(counts)),
             states=_OPEN,
+            kept=False,
         )
         if row is None:
             _expect(connection, crawl_id, None, "cancelled")
         _row(connection, "seal_leases", crawl_id=crawl_id)
+        _note(connection, crawl_id, "CANCELLED", "cancelled", by)
+
+
+def _note(connection: Connection[Any], crawl_id: int, namespace: str, message: str, by: str | None) -> None:
+    _row(
+        connection,
+        "write_note",
+        crawl_id=crawl_id,
+        namespace=namespace,
+        message=clean(f"{message} by {by}" if by else message),
+        fields=as_jsonb({"by": by} if by else {}),
+    )
 
 
 def _expect(

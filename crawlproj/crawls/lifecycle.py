@@ -3,7 +3,8 @@
     queued ──► started ──► sealed          paused beside, entered and left by people only
 
 Every change is conditional on the state it leaves, so a paused or sealed run is never overwritten
-by a worker that comes late. All times are the database's.
+by a worker that comes late. All times are the database's. What workers tell of a run is projected on its row
+by `crawlproj/crawls/service.py`, with the functions here that take a connection.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
     from crawlproj.connections import Database
+    from crawlproj.signals import CrawlEvent
 
     Connection = AsyncConnection[Any]
 
@@ -59,6 +61,7 @@ class Crawl:
     started_at: datetime | None
     finished_at: datetime | None
     stop_reason: str | None
+    continues: bool  #: its frontier is that of the run before, with what a limit left in it
     epoch: int  #: of the worker that claimed it; 0 when it was only read
 
 
@@ -91,7 +94,7 @@ async def claim(
             crawl_id = await _create_new(connection, wanted)
         else:
             crawl_id = await _join_or_create(connection, name, wanted, join_only=join_only)
-        row = await _row(
+        row = await query(
             connection, "claim_take", crawl_id=crawl_id, worker=worker, lease_seconds=lease_seconds
         )
         assert row is not None, "its row is locked"
@@ -116,42 +119,72 @@ async def renew(database: Database, crawl: Crawl, worker: str, *, lease_seconds:
     return None if row is None else CrawlStatus(row["status"])
 
 
-async def release(database: Database, crawl: Crawl, worker: str) -> None:
-    """Take the worker off the run, which is due at once if nobody else is on it."""
+async def release(database: Database, crawl: Crawl, worker: str, *, wait_seconds: float = 0.0) -> None:
+    """Take the worker off the run, which is due if nobody else is on it: at once, or after a while."""
 
     async def work(connection: Connection) -> None:
-        await _row(connection, "lock", crawl_id=crawl.id)
-        await _row(connection, "release_lease", crawl_id=crawl.id, epoch=crawl.epoch, worker=worker)
-        await _row(connection, "release_crawl", crawl_id=crawl.id)
+        await lock(connection, crawl.id)
+        await release_locked(connection, crawl.id, worker, crawl.epoch, wait_seconds=wait_seconds)
 
     await database.run(work)
 
 
-async def seal(
-    database: Database, crawl: Crawl, worker: str, *, stop_reason: str, counts: Mapping[str, Any]
-) -> bool:
+async def seal(database: Database, crawl: Crawl, *, stop_reason: str, counts: Mapping[str, Any]) -> bool:
     """End the run and take every worker off it; False when it is paused or was sealed before.
 
     The frontier has been closed, empty, by then: nothing can be added to it any more.
     """
 
     async def work(connection: Connection) -> bool:
-        await _row(connection, "lock", crawl_id=crawl.id)
-        row = await _row(
-            connection,
-            "seal",
-            crawl_id=crawl.id,
-            stop_reason=stop_reason,
-            counts=as_jsonb(dict(counts)),
-            states=[CrawlStatus.QUEUED.value, CrawlStatus.STARTED.value],
-        )
-        if row is None:
-            return False
-        await _row(connection, "seal_leases", crawl_id=crawl.id)
-        await _event(connection, crawl, worker, "sealed", {"stop_reason": stop_reason})
-        return True
+        await lock(connection, crawl.id)
+        return await seal_locked(connection, crawl.id, stop_reason=stop_reason, counts=counts)
 
     return await database.run(work)
+
+
+async def lock(connection: Connection, crawl_id: int) -> None:
+    """Hold a run's row until the transaction ends, before anything is decided about it."""
+    await query(connection, "lock", crawl_id=crawl_id)
+
+
+async def seal_locked(
+    connection: Connection, crawl_id: int, *, stop_reason: str, counts: Mapping[str, Any], kept: bool = False
+) -> bool:
+    """End a locked run, see `seal`. *kept*: URLs are left in its frontier for the next run."""
+    sealed = await query(
+        connection,
+        "seal",
+        crawl_id=crawl_id,
+        stop_reason=stop_reason,
+        counts=as_jsonb(dict(counts)),
+        states=[CrawlStatus.QUEUED.value, CrawlStatus.STARTED.value],
+        kept=kept,
+    )
+    if sealed is not None:
+        await query(connection, "seal_leases", crawl_id=crawl_id)
+    return sealed is not None
+
+
+async def release_locked(
+    connection: Connection, crawl_id: int, worker: str, epoch: int, *, wait_seconds: float
+) -> None:
+    """Take a worker off a locked run, see `release`."""
+    await query(connection, "release_lease", crawl_id=crawl_id, epoch=epoch, worker=worker)
+    await query(connection, "release_crawl", crawl_id=crawl_id, wait_seconds=wait_seconds)
+
+
+async def record(connection: Connection, event: CrawlEvent, told: Mapping[str, Any]) -> bool:
+    """Write an event down, with what it has *told*; False when it has been before."""
+    row = await query(
+        connection,
+        "record_event",
+        crawl_id=event.crawl_id,
+        epoch=event.epoch,
+        worker=event.worker,
+        kind=event.kind,
+        fields=as_jsonb(dict(told)),
+    )
+    return row is not None
 
 
 async def elapsed(database: Database, crawl: Crawl) -> float:
@@ -200,17 +233,6 @@ async def sealed_frontiers(database: Database, limit: int) -> list[str]:
     return await database.run(work)
 
 
-async def record_event(
-    database: Database, crawl: Crawl, worker: str, kind: str, event: Mapping[str, Any] | None = None
-) -> bool:
-    """Write down that *kind* happened; False when this stint of the worker already said so."""
-
-    async def work(connection: Connection) -> bool:
-        return await _event(connection, crawl, worker, kind, event or {})
-
-    return await database.run(work)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
     """What a run is made of that does not exist yet."""
@@ -220,7 +242,7 @@ class _Wanted:
 
 
 async def _create_new(connection: Connection, wanted: _Wanted) -> int:
-    row = await _row(connection, "claim_stamp")
+    row = await query(connection, "claim_stamp")
     assert row is not None
     base = name = f"{wanted.spider}-{next(iter(row.values()))}"
     for suffix in range(2, _RACES + 2):
@@ -233,7 +255,7 @@ async def _create_new(connection: Connection, wanted: _Wanted) -> int:
 
 async def _join_or_create(connection: Connection, name: str, wanted: _Wanted, *, join_only: bool) -> int:
     for _ in range(_RACES):
-        row = await _row(connection, "claim_find", name=name)
+        row = await query(connection, "claim_find", name=name)
         if row is not None:
             return _joinable(row, name, wanted.spider)
         if join_only:
@@ -253,7 +275,7 @@ def _joinable(row: Mapping[str, Any], name: str, spider: str) -> int:
 
 
 async def _create(connection: Connection, name: str, wanted: _Wanted, *, first: bool) -> int | None:
-    row = await _row(
+    row = await query(
         connection,
         "claim_create",
         name=name,
@@ -265,45 +287,30 @@ async def _create(connection: Connection, name: str, wanted: _Wanted, *, first: 
     return None if row is None else int(row["id"])
 
 
-async def _event(
-    connection: Connection, crawl: Crawl, worker: str, kind: str, event: Mapping[str, Any]
-) -> bool:
-    row = await _row(
-        connection,
-        "record_event",
-        crawl_id=crawl.id,
-        epoch=crawl.epoch,
-        worker=worker,
-        kind=kind,
-        fields=as_jsonb(dict(event)),
-        phase=PHASES.get(kind),
-    )
-    return row is not None
-
-
 def _crawl(row: Mapping[str, Any]) -> Crawl:
     known = {field.name: row[field.name] for field in fields(Crawl)}
     return Crawl(**{**known, "status": CrawlStatus(row["status"])})
 
 
-async def _run(database: Database, query: str, **values: Any) -> dict[str, Any] | None:
+async def _run(database: Database, name: str, /, **values: Any) -> dict[str, Any] | None:
     async def work(connection: Connection) -> dict[str, Any] | None:
-        return await _row(connection, query, **values)
+        return await query(connection, name, **values)
 
     return await database.run(work)
 
 
-async def _row(connection: Connection, query: str, **values: Any) -> dict[str, Any] | None:
-    rows = await _rows(connection, query, **values)
+async def query(connection: Connection, name: str, /, **values: Any) -> dict[str, Any] | None:
+    """Run the statement of the file *name*; return its first row, if it has any."""
+    rows = await _rows(connection, name, **values)
     return rows[0] if rows else None
 
 
-async def _rows(connection: Connection, query: str, **values: Any) -> list[dict[str, Any]]:
+async def _rows(connection: Connection, name: str, /, **values: Any) -> list[dict[str, Any]]:
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_sql(query), values)
+        await cursor.execute(_sql(name), values)
         return await cursor.fetchall() if cursor.description else []
 
 
 @cache
-def _sql(query: str) -> bytes:
-    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()
+def _sql(name: str) -> bytes:
+    return files(__package__).joinpath("sql", f"{name}.sql").read_bytes()

@@ -64,6 +64,18 @@ def results_note(*, limit: int, results: int) -> StopNote:
     )
 
 
+def bytes_note(*, limit: int, received: int) -> StopNote:
+    """Return the note that a run has received as many bytes as it may."""
+    return StopNote(
+        message=f"bytes count {received} exceeds limit {limit}",
+        fields={
+            "r": "ExceedBytesLimit",
+            "limitBytes": str(limit),
+            "currentBytes": str(received),
+        },
+    )
+
+
 async def write(
     database: Database, crawl_id: int, *, namespace: str, message: str, fields: Mapping[str, Any]
 ) -> bool:
@@ -78,6 +90,17 @@ async def write(
     async def work(connection: AsyncConnection[Any]) -> bool:
         cursor = await connection.execute(_sql("write_note"), values)
         return await cursor.fetchone() is not None
+
+    return await database.run(work)
+
+
+async def stop_reason(database: Database, crawl_id: int) -> str | None:
+    """Return why a run stops early, as its note says in `r`; None if it does not."""
+
+    async def work(connection: AsyncConnection[Any]) -> str | None:
+        values = {"crawl_id": crawl_id, "namespace": STOP_EARLY_REASON}
+        row = await (await connection.execute(_sql("last_note"), values)).fetchone()
+        return None if row is None else str(row[2].get("r") or STOP_EARLY_REASON)
 
     return await database.run(work)
 

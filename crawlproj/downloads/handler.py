@@ -7,6 +7,7 @@ and TLS with servers that know no secure renegotiation.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import OrderedDict
 from ipaddress import ip_address
@@ -14,16 +15,18 @@ from typing import TYPE_CHECKING
 
 import pycurl  # type: ignore[import-untyped]
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
-from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.exceptions import DownloadFailedError, NotConfigured, ResponseDataLossError
 from scrapy.responsetypes import responsetypes
 
 from crawlproj.downloads import options
 from crawlproj.downloads.errors import CUT_SHORT, explained, is_refusal, note_status
 from crawlproj.downloads.transfer import Transfer
+from crawlproj.exceptions import WorkerCloses
+from crawlproj.signals import transfers_cut
 
 if TYPE_CHECKING:
     from scrapy import Request
+    from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.internet.ssl import Certificate
@@ -63,6 +66,8 @@ class CurlDownloadHandler(BaseDownloadHandler):
         self._twisted: HTTP11DownloadHandler | None = None
         self._only_twisted: OrderedDict[str, None] = OrderedDict()
         self._warned = False
+        self._cut = False
+        crawler.signals.connect(self.cut, signal=transfers_cut)
 
     async def download_request(self, request: Request) -> Response:
         """Return the response, or raise one of Scrapy's download exceptions."""
@@ -76,6 +81,10 @@ class CurlDownloadHandler(BaseDownloadHandler):
             await self._multi.perform(curl)
         except pycurl.error as exc:
             error = exc
+        except asyncio.CancelledError:
+            if not self._cut:
+                raise
+            raise WorkerCloses from None
         try:
             if error is not None and self._twisted_gets_on(request, error):
                 return await self._by_twisted(curl, request, error)
@@ -88,6 +97,12 @@ class CurlDownloadHandler(BaseDownloadHandler):
             curl.reset()
             if len(self._idle) < IDLE_HANDLES:
                 self._idle.append(curl)
+
+    def cut(self) -> None:
+        """End every transfer under way: its request is somebody else's."""
+        self._cut = True
+        for transfer in self._multi.futures():
+            transfer.cancel()
 
     async def close(self) -> None:
         """Cut what is under way and close the connections."""
@@ -167,6 +182,9 @@ class CurlDownloadHandler(BaseDownloadHandler):
         if not is_refusal(error) or request.method not in {"GET", "HEAD"}:
             return False
         if self._twisted is None:
+            # Not at the top: it takes a fifth of a second, at every start of every crawl.
+            from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler  # noqa: PLC0415
+
             try:
                 self._twisted = HTTP11DownloadHandler.from_crawler(self.crawler)
             except NotConfigured:  # it needs a reactor

@@ -10,8 +10,6 @@ from crawlproj.exceptions import WorkerCloses
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from scrapy.crawler import Crawler
-
 T = TypeVar("T")
 
 
@@ -57,10 +55,3 @@ class ClosingTime:
                     self._waiting[task] = True
                     task.cancel()
         self._schedule()
-
-
-def is_closing(crawler: Crawler) -> bool:
-    """Return whether the crawler's engine has begun to close, for whatever reason."""
-    # Scrapy has no signal for the begin of closing: it sends them when everything has come back.
-    slot = crawler.engine._slot
-    return not crawler.crawling or slot is None or slot.closing is not None

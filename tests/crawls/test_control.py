@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from crawlproj.connections import connect_database
 from crawlproj.crawls import control, lifecycle
 from crawlproj.exceptions import NotFound, Refused
 
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
 
     from crawlproj.connections import Database
     from crawlproj.crawls.lifecycle import Crawl
+
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 async def claim(database: Database) -> Crawl:
@@ -34,6 +39,38 @@ async def test_created_run_is_due_and_joined(sql, database):
     assert state(sql) == ("queued", True, None)
     crawl = await claim(database)
     assert (crawl.id, crawl.config) == (crawl_id, {"seeds": "s"})
+
+
+def test_created_with_what_people_call_it(sql):
+    """Label, tags and the interval of a series are kept; it may be due later."""
+    crawl_id = create(sql, label="The news\0", tags=["news", "tw"], repeat_seconds=86_400, at=LATER)
+    row = sql.execute(
+        "SELECT label, tags, repeat_seconds, scheduled_at, retry_at, status FROM crawl"
+    ).fetchone()
+    assert row == ("The news\ufffd", ["news", "tw"], 86_400, LATER, LATER, "queued")
+    control.pause(sql, crawl_id)
+    control.resume(sql, crawl_id)
+    assert sql.execute("SELECT status, retry_at FROM crawl").fetchone() == ("queued", LATER)
+
+
+def test_concurrent_creation_loses_nothing(sql, database_url):
+    """Eight people add crawls at once, under names of their own and under one: each is there, once."""
+
+    def add(who: int) -> int:
+        refused = 0
+        with connect_database(database_url) as connection:
+            for n in range(10):
+                create(connection, name=f"{who}-{n}")
+                try:
+                    create(connection, name=f"all-{n}")
+                except Refused:
+                    refused += 1
+        return refused
+
+    with ThreadPoolExecutor(8) as threads:
+        refused = sum(threads.map(add, range(8)))
+    assert refused == 70
+    assert sql.execute("SELECT count(*), count(DISTINCT name) FROM crawl").fetchone() == (90, 90)
 
 
 async def test_created_paused(sql, database):
@@ -84,7 +121,7 @@ async def test_worker_that_drains_does_not_end_a_pause(sql, database):
     """What a worker says after the pause changes nothing: the run stays paused and is not sealed."""
     crawl = await claim(database)
     control.pause(sql, crawl.id)
-    assert not await lifecycle.seal(database, crawl, "w1", stop_reason="done", counts={})
+    assert not await lifecycle.seal(database, crawl, stop_reason="done", counts={})
     await lifecycle.release(database, crawl, "w1")
     assert state(sql) == ("paused", False, None)
 
@@ -111,6 +148,27 @@ async def test_cancelled_run_stays_sealed(sql, database):
     await lifecycle.release(database, crawl, "w1")
     assert state(sql) == ("sealed", None, "cancelled")
     assert (await claim(database)).run == 2
+
+
+def notes(sql: Connection) -> list[tuple[Any, ...]]:
+    return sql.execute("SELECT namespace, message, fields FROM note ORDER BY id").fetchall()
+
+
+def test_notes_say_who(sql):
+    """Whoever pauses, resumes or cancels a run is noted, once, and not when nothing changed."""
+    crawl_id = create(sql)
+    for _ in range(2):
+        control.pause(sql, crawl_id, by="ann@vm-1")
+    for _ in range(2):
+        control.resume(sql, crawl_id, by="bob@vm-2")
+    control.cancel(sql, crawl_id, counts={}, by="ann@vm-1")
+    with pytest.raises(Refused):
+        control.pause(sql, crawl_id, by="bob@vm-2")
+    assert notes(sql) == [
+        ("PAUSED", "paused by ann@vm-1", {"by": "ann@vm-1"}),
+        ("RESUMED", "resumed by bob@vm-2", {"by": "bob@vm-2"}),
+        ("CANCELLED", "cancelled by ann@vm-1", {"by": "ann@vm-1"}),
+    ]
 
 
 def test_sealed_run_is_neither_paused_nor_resumed(sql):

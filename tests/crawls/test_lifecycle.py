@@ -26,8 +26,8 @@ async def claim(database: Database, name: str | None = "news", worker: str = "w1
     return await lifecycle.claim(database, name=name, worker=worker, **wanted)
 
 
-async def seal(database: Database, crawl: Crawl, worker: str = "w1", reason: str = "done") -> bool:
-    return await lifecycle.seal(database, crawl, worker, stop_reason=reason, counts={"results": 3})
+async def seal(database: Database, crawl: Crawl, reason: str = "done") -> bool:
+    return await lifecycle.seal(database, crawl, stop_reason=reason, counts={"results": 3})
 
 
 async def renew(
@@ -252,7 +252,7 @@ async def test_renewals_and_seals_do_not_deadlock(databases):
         pairs = list(zip(workers, crawls, strict=True))
         results = await asyncio.gather(
             *[renew(database, crawl, worker) for (database, worker), crawl in pairs],
-            *[seal(database, crawl, worker) for (database, worker), crawl in pairs],
+            *[seal(database, crawl) for (database, _), crawl in pairs],
             *[lifecycle.release(database, crawl, worker) for (database, worker), crawl in pairs],
         )
         assert results[4:8].count(True) == 1
@@ -295,11 +295,10 @@ async def test_seal_race_has_one_winner(databases, sql):
     """Of many workers that find the frontier closed, one seals; the reason is the winner's."""
     crawls = await asyncio.gather(*[claim(databases(), worker=f"w{n}") for n in range(8)])
     sealed = await asyncio.gather(
-        *[seal(databases(), crawl, f"w{n}", f"reason {n}") for n, crawl in enumerate(crawls)]
+        *[seal(databases(), crawl, f"reason {n}") for n, crawl in enumerate(crawls)]
     )
     assert sealed.count(True) == 1
     assert one(sql, "SELECT stop_reason FROM crawl") == f"reason {sealed.index(True)}"
-    assert one(sql, "SELECT count(*) FROM event WHERE kind = 'sealed'") == 1
 
 
 async def test_seal_against_claim(databases):
@@ -336,31 +335,6 @@ async def test_read_of_a_crawl_that_is_gone(database, sql):
         await lifecycle.read(database, crawl)
 
 
-# --- events -------------------------------------------------------------------------------------
-
-
-async def test_event_is_written_once_per_stint(database, sql):
-    """A signal sent twice is one row; the same worker's next stint has rows of its own."""
-    crawl = await claim(database)
-    assert await lifecycle.record_event(database, crawl, "w1", "crawl_start", {"a": 1})
-    assert not await lifecycle.record_event(database, crawl, "w1", "crawl_start", {"a": 2})
-    again = await claim(database)
-    assert await lifecycle.record_event(database, again, "w1", "crawl_start")
-    rows = sql.execute("SELECT epoch, fields FROM event ORDER BY epoch").fetchall()
-    assert rows == [(1, {"a": 1}), (2, {})]
-
-
-async def test_events_move_the_phase_of_their_own_lease(database, sql):
-    """What a worker is at can be seen; an event of an older stint does not change it."""
-    old = await claim(database)
-    crawl = await claim(database)
-    assert one(sql, "SELECT phase FROM worker_lease") == "setup"
-    await lifecycle.record_event(database, crawl, "w1", "crawl_start")
-    assert one(sql, "SELECT phase FROM worker_lease") == "running"
-    await lifecycle.record_event(database, old, "w1", "crawl_cleanup")
-    assert one(sql, "SELECT phase FROM worker_lease") == "running"
-
-
 # --- what the tables themselves hold --------------------------------------------------------------
 
 
@@ -388,3 +362,41 @@ def test_every_query_says_what_it_is() -> None:
     for package in ("crawlproj.crawls", "crawlproj.pages"):
         for entry in files(package).joinpath("sql").iterdir():
             assert entry.read_text().startswith("-- "), entry.name
+
+
+# --- a frontier that is kept for the next run ------------------------------------------------------
+
+
+async def keep(database: Database, crawl: Crawl) -> None:
+    """Seal a run that leaves URLs in its frontier."""
+
+    async def work(connection: Any) -> None:
+        await lifecycle.lock(connection, crawl.id)
+        await lifecycle.seal_locked(connection, crawl.id, stop_reason="limit", counts={}, kept=True)
+
+    await database.run(work)
+
+
+async def test_next_run_goes_on_with_what_was_kept(databases, sql):
+    """Of eight that ask for the next run none makes two of it: one run has the frontier, and nobody else."""
+    database = databases()
+    first = await claim(database)
+    await keep(database, first)
+    assert await lifecycle.sealed_frontiers(database, 10) == []
+    crawls = await asyncio.gather(*[claim(databases(), worker=f"w{n}") for n in range(8)])
+    assert {(crawl.run, crawl.frontier, crawl.continues) for crawl in crawls} == {(2, first.frontier, True)}
+    left = await lifecycle.sealed_frontiers(database, 10)
+    assert len(left) == 1
+    assert first.frontier not in left
+    assert await seal(database, crawls[0])
+    third = await claim(database)
+    assert (third.continues, third.frontier not in {first.frontier, *left}) == (False, True)
+
+
+async def test_another_spider_does_not_go_on_with_it(database):
+    """What one spider has left is nothing that another one can read."""
+    first = await claim(database)
+    await keep(database, first)
+    second = await claim(database, spider="shop")
+    assert (second.run, second.continues) == (2, False)
+    assert second.frontier != first.frontier

@@ -3,6 +3,7 @@
 -- crawl_id     bigint
 -- stop_reason  text
 -- counts       jsonb
+-- kept         boolean  URLs are left in its frontier for the next run
 -- states       text[]  it may be in
 -- returns one row; none when it is in another state
 WITH figures AS (
@@ -17,6 +18,7 @@ UPDATE crawl
        modified_at = now(),
        finished_at = now(),
        stop_reason = %(stop_reason)s,
+       kept        = %(kept)s,
        counts      = %(counts)s::jsonb || jsonb_build_object(
            'fetch_status', (SELECT coalesce(jsonb_object_agg(fetch_status, pages), '{}')
                               FROM (SELECT fetch_status, sum(pages) AS pages FROM figures

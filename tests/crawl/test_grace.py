@@ -1,0 +1,106 @@
+"""A worker that is to end does so within its grace, whatever it waits for, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import textwrap
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from tests.crawl.support import linking, poll, status
+
+if TYPE_CHECKING:
+    from crawlproj.testing.project import Project
+    from crawlproj.testing.site import Site
+
+SETTINGS = {"MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 8, "LEASE_SECONDS": 60, "ROBOTSTXT_OBEY": False}
+
+
+def trickling(seconds: float):
+    """Return an answer that comes a byte at a time."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/html"})
+        await response.prepare(request)
+        for _ in range(round(seconds * 10)):
+            await response.write(b" ")
+            await asyncio.sleep(0.1)
+        await response.write_eof(b"<p>At last.</p>")
+        return response
+
+    return answer
+
+
+def test_a_time_limit_does_not_wait_for_a_trickle(site: Site, scrapy: Project) -> None:
+    """The run is sealed for its limit; the page that would have taken minutes is nobody's failure."""
+    site.add("/", linking("/trickle", "/page"))
+    site.add("/trickle", trickling(300))
+    site.add("/page", linking())
+    settings = {**SETTINGS, "CRAWL_NAME": "late", "MAX_TIME_SECONDS": 2, "CLOSE_GRACE_SECONDS": 1}
+    done = scrapy("crawl", "site", "-a", f"seeds={site.url}/", settings=settings)
+    assert done.returncode == 0, done.stderr
+    assert "1 requests are still under way and are cut short" in done.stderr
+    end = status(scrapy, "late")
+    assert (end["status"], end["stop_reason"], end["queued"]) == ("sealed", "ExceedRunningTime", 1)
+    assert end["counts"]["fetch_status"] == {"done": 2, "not_modified": 0, "empty": 0, "failed": 0}
+    assert end["counts"]["schedule_status"]["retry"] == 0
+
+
+def test_what_hangs_when_a_signal_comes(site: Site, scrapy: Project, spider_source) -> None:
+    """A transfer is cut, a callback without an end dropped, a listener without one left: all is due again."""
+    site.add("/", linking("/trickle", "/waits", "/page"))
+    site.add("/trickle", trickling(300))
+    site.add("/waits", linking("/behind"))
+    site.add("/page", linking())
+    site.add("/behind", linking())
+    spider_source(
+        textwrap.dedent(f"""
+        import asyncio
+
+        from scrapy import Spider, signals
+
+
+        class Hanging(Spider):
+            name = "hanging"
+            start_urls = ["{site.url}/"]
+            hang = ""
+
+            @classmethod
+            def from_crawler(cls, crawler, *args, **kwargs):
+                spider = super().from_crawler(crawler, *args, **kwargs)
+                if spider.hang:
+                    crawler.signals.connect(spider.never_closed, signal=signals.spider_closed)
+                return spider
+
+            async def never_closed(self):
+                await asyncio.Event().wait()
+
+            async def parse(self, response):
+                if self.hang and response.url.endswith("/waits"):
+                    await asyncio.Event().wait()
+                for link in response.css("a"):
+                    yield response.follow(link)
+        """)
+    )
+    settings = {**SETTINGS, "CRAWL_NAME": "hangs", "CLOSE_GRACE_SECONDS": 0}
+    worker = scrapy.start("crawl", "hanging", "-a", "hang=1", settings=settings)
+    assert poll(lambda: site.hits["/trickle"] and site.hits["/page"] and site.hits["/waits"])
+    assert poll(lambda: status(scrapy, "hangs")["counts"]["fetch_status"]["done"] == 2)
+    worker.send_signal(signal.SIGTERM)
+    _, err = worker.communicate(timeout=60)
+    assert worker.returncode == 11, err
+    assert "cut short" in err
+    assert "1 requests do not come to an end" in err
+    assert "Something holds the engine up" in err
+    left = status(scrapy, "hangs")
+    assert (left["status"], left["leased"], left["queued"], left["workers"]) == ("started", 0, 2, [])
+    site.add("/trickle", linking())
+    done = scrapy("crawl", "hanging", settings=settings)
+    assert done.returncode == 0, done.stderr
+    end = status(scrapy, "hangs")
+    assert (end["status"], end["run"], end["counts"]["fetch_status"]["done"]) == ("sealed", 1, 5)
+    assert {path: len(times) for path, times in site.hits.items()} == {
+        "/": 1, "/page": 1, "/trickle": 2, "/waits": 2, "/behind": 1
+    }  # fmt: skip
