@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
+PACE_SECONDS = 30.0  # a worker says it every five; one that has not for so long has no pace
 _LARGEST_ID = 2**63 - 1
 
 
@@ -32,6 +33,9 @@ class CrawlRow:
     status: str
     retry_at: datetime | None
     created_at: datetime
+    label: str | None
+    tags: list[str]  #: in lower case
+    repeat_seconds: int | None
     started_at: datetime | None
     finished_at: datetime | None
     stop_reason: str | None
@@ -41,11 +45,15 @@ class CrawlRow:
 
 
 def list_crawls(
-    connection: Connection[Any], *, statuses: Sequence[str] | None = None, limit: int | None = None
+    connection: Connection[Any],
+    *,
+    statuses: Sequence[str] | None = None,
+    tag: str | None = None,
+    limit: int | None = None,
 ) -> list[dict[str, Any]]:
     """Return runs, the latest first, each with its counts by fetch_status and by schedule_status."""
     status = list(statuses) if statuses else None
-    rows = _fetch(connection, "list_crawls", status=status, limit=limit)
+    rows = _fetch(connection, "list_crawls", status=status, tag=tag and tag.lower(), limit=limit)
     counted = count_pages(connection, [row["id"] for row in rows if not is_counted(row["counts"])])
     for row in rows:
         row["counts"] = counted[row["id"]] if row["id"] in counted else by_status(row["counts"])
@@ -89,9 +97,28 @@ def workers(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
     return _fetch(connection, "workers", crawl_id=crawl_id)
 
 
-def notes(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
-    """Return the notes of a run, the oldest first."""
-    return _fetch(connection, "notes", crawl_id=crawl_id)
+def paces(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
+    """Return what the workers of a run have said of their pace in the last half minute."""
+    return [row["pace"] for row in _fetch(connection, "paces", crawl_id=crawl_id, seconds=PACE_SECONDS)]
+
+
+def elapsed(connection: Connection[Any], crawl_id: int) -> float | None:
+    """Return for how many seconds a run has been running; None before its first worker."""
+    (row,) = _fetch(connection, "elapsed", crawl_id=crawl_id)
+    return next(iter(row.values()))  # type: ignore[no-any-return]
+
+
+def notes(connection: Connection[Any], crawl_id: int, *, after: int = 0) -> list[dict[str, Any]]:
+    """Return the notes of a run whose id is above *after*, the oldest first."""
+    return _fetch(connection, "notes", crawl_id=crawl_id, after=after)
+
+
+def last_note(
+    connection: Connection[Any], crawl_id: int, namespace: str | None = None
+) -> dict[str, Any] | None:
+    """Return the last note of a run, of one kind or of any."""
+    rows = _fetch(connection, "last_note", crawl_id=crawl_id, namespace=namespace)
+    return rows[0] if rows else None
 
 
 def hosts(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:

@@ -41,8 +41,11 @@ class Done:
         return [json.loads(line) for line in self.lines]
 
 
-def on_terminal(environment, *args, code=0, columns=100):
-    """Return what a command shows on a terminal, by default 100 columns wide."""
+def on_terminal(environment, *args, code=0, columns=100, until=None, then=None):
+    """Return what a command shows on a terminal, by default 100 columns wide.
+
+    As soon as *until* is shown the signal *then* is sent to it.
+    """
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "scrapy", *args],
@@ -62,6 +65,9 @@ def on_terminal(environment, *args, code=0, columns=100):
         if not part:
             break
         shown += part
+        if until is not None and until.encode() in shown:
+            process.send_signal(then)
+            until = None
     os.close(master)
     assert process.wait(60) == code
     return shown.decode()

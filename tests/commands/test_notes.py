@@ -1,6 +1,12 @@
 """`scrapy notes`."""
 
 import json
+import signal
+import threading
+
+from crawlproj.commands import notes
+from crawlproj.connections import connect_database
+from tests.commands.conftest import on_terminal
 
 
 def test_oldest_first(scrapy, add_crawl, database):
@@ -54,3 +60,57 @@ def test_near_name(scrapy_here, add_crawl):
     done = scrapy_here("notes", "newspaper")
     assert done.code == 3
     assert "'newspapers'" in done.err
+
+
+def test_follow_ends_with_the_crawl(scrapy, add_crawl, database):
+    """--follow prints what there is and what comes, each once, with what comes with the seal."""
+    crawl = add_crawl("a")
+    write = "INSERT INTO note (crawl_id, namespace, message) VALUES (%s, 'N', %s)"
+    database.execute(write, [crawl, "before"])
+
+    def go_on():
+        database.execute(write, [crawl, "later"])
+        with database.transaction():
+            database.execute(write, [crawl, "with the seal"])
+            database.execute(
+                "UPDATE crawl SET status = 'sealed', retry_at = NULL, finished_at = now() WHERE id = %s",
+                [crawl],
+            )
+
+    timer = threading.Timer(3, go_on)
+    timer.start()
+    done = scrapy("notes", "a", "--follow")
+    timer.join()
+    assert (done.code, done.err) == (0, "")
+    assert [line.split("\t")[2] for line in done.lines] == ["before", "later", "with the seal"]
+
+
+def test_follow_sees_a_note_that_comes_out_of_turn(add_crawl, database, database_url, monkeypatch):
+    """A note that another session had numbered before one that was seen is told all the same."""
+    crawl = add_crawl("a")
+    write = "INSERT INTO note (crawl_id, namespace, message) VALUES (%s, 'N', %s)"
+    following = notes._following(database, crawl)
+    with connect_database(database_url) as other:
+        with other.transaction():
+            other.execute(write, [crawl, "first by number"])
+            database.execute(write, [crawl, "second"])
+            assert next(following)["message"] == "second"
+        monkeypatch.setattr(notes.time, "sleep", lambda _: None)
+        assert next(following)["message"] == "first by number"
+
+
+def test_follow_ends_with_ctrl_c(environment, add_crawl, database):
+    """Ctrl-C is how a person ends it: exit code 0, no traceback; on a terminal a note is a line."""
+    crawl = add_crawl("a")
+    database.execute("INSERT INTO note (crawl_id, namespace, message) VALUES (%s, 'N', 'one')", [crawl])
+    shown = on_terminal(environment, "notes", "a", "--follow", until="one", then=signal.SIGINT)
+    assert [line.split()[3:] for line in shown.splitlines() if "one" in line] == [["N", "one"]]
+    assert "Traceback" not in shown
+
+
+def test_follow_of_a_crawl_without_notes(scrapy_here, add_crawl):
+    """It says so at the end."""
+    add_crawl("quiet", status="sealed")
+    done = scrapy_here("notes", "quiet", "--follow")
+    assert (done.code, done.out) == (0, "")
+    assert "has no notes" in done.err

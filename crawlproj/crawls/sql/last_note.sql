@@ -1,8 +1,8 @@
--- The last note of a kind on a run.
+-- The last note on a run, of a kind or of any.
 -- crawl_id   bigint
--- namespace  text
-SELECT time, message, fields
+-- namespace  text  null for any
+SELECT time, message, fields, namespace
   FROM note
- WHERE crawl_id = %(crawl_id)s AND namespace = %(namespace)s
+ WHERE crawl_id = %(crawl_id)s AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s)
  ORDER BY id DESC
  LIMIT 1
