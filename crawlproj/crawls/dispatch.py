@@ -1,0 +1,66 @@
+"""Which run a supervisor starts a worker for next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import class_row, dict_row
+
+from crawlproj.clean import as_jsonb, clean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from psycopg import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A run that somebody starts a worker for."""
+
+    id: int
+    name: str
+    run: int
+    spider: str
+
+
+def take(connection: Connection[Any], *, hold_seconds: float, at: datetime | None = None) -> Taken | None:
+    """Take the run that has waited longest for a worker; nobody else gets it for *hold_seconds*.
+
+    A worker that has claimed it by then has a lease of its own. *at* is what counts as now.
+    """
+    with connection.transaction(), connection.cursor(row_factory=class_row(Taken)) as cursor:
+        return cursor.execute(_sql("take"), {"hold_seconds": hold_seconds, "at": at}).fetchone()
+
+
+def put_off(
+    connection: Connection[Any],
+    crawl_id: int,
+    *,
+    seconds: float,
+    message: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+    within_seconds: float = 0.0,
+) -> bool:
+    """Let a run wait before anybody starts another worker for it; False when it is paused or sealed.
+
+    *message* is noted (RUN_FAILED), unless a worker has noted a failure in the last *within_seconds*.
+    """
+    values = {
+        "crawl_id": crawl_id,
+        "seconds": seconds,
+        "message": None if message is None else clean(message),
+        "fields": as_jsonb(dict(fields or {})),
+        "within_seconds": within_seconds,
+    }
+    with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(_sql("put_off"), values).fetchone() is not None
+
+
+@cache
+def _sql(query: str) -> bytes:
+    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()

@@ -1,0 +1,51 @@
+"""Crawls that repeat: when one run is sealed, its next one is queued for its time."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Jsonb
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from psycopg import AsyncConnection
+
+
+async def queue_next(
+    connection: AsyncConnection[Any], crawl_id: int, *, at: datetime | None = None
+) -> int | None:
+    """Queue the next run of the series that a run belongs to, if it is sealed; return its number.
+
+    Belongs into the transaction that seals the run: a crash leaves both or neither. *at* is what counts as
+    now. None: it does not repeat, or somebody else has made its next run.
+    """
+    last = await _row(connection, "series_of", crawl_id=crawl_id)
+    if last is None:
+        return None
+    name, spider = last
+    made = await _row(
+        connection,
+        "claim_create",
+        name=name,
+        spider=spider,
+        frontier=secrets.token_hex(8),
+        config=Jsonb({}),
+        first=False,
+    )
+    if made is None:
+        return None
+    await _row(connection, "repeat", crawl_id=crawl_id, next_id=made[0], at=at)
+    return int(made[0])
+
+
+async def _row(connection: AsyncConnection[Any], query: str, **values: Any) -> tuple[Any, ...] | None:
+    return await (await connection.execute(_sql(query), values)).fetchone()
+
+
+@cache
+def _sql(query: str) -> bytes:
+    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()
