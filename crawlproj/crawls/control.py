@@ -1,8 +1,8 @@
 """What people do to a crawl: create a run, pause it, let it go on, end it.
 
 Each is one conditional step in PostgreSQL, and its note says who took it. What the frontier has to do about
-it is the caller's, and comes after it: a worker looks at the row once its frontier is made, so that one of the
-two is seen by it. Whoever misses both learns of it at the next renewal.
+it is the caller's, and comes after it: a worker looks at the row once its frontier is made, so that one of
+the two is seen by it. Whoever misses both learns of it at the next renewal.
 """
 
 from __future__ import annotations

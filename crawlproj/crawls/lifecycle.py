@@ -20,6 +20,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from crawlproj.clean import as_jsonb
+from crawlproj.crawls.series import queue_next
 from crawlproj.exceptions import BadArgument, CrawlError, NotFound, Refused, WrongUsage
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ async def lock(connection: Connection, crawl_id: int) -> None:
 async def seal_locked(
     connection: Connection, crawl_id: int, *, stop_reason: str, counts: Mapping[str, Any], kept: bool = False
 ) -> bool:
-    """End a locked run, see `seal`. *kept*: URLs are left in its frontier for the next run."""
+    """End a locked run, see `seal`; of a series, queue its next run. *kept*: URLs are left for that one."""
     sealed = await query(
         connection,
         "seal",
@@ -162,6 +163,7 @@ async def seal_locked(
     )
     if sealed is not None:
         await query(connection, "seal_leases", crawl_id=crawl_id)
+        await queue_next(connection, crawl_id)
     return sealed is not None
 
 
@@ -201,11 +203,11 @@ async def read(database: Database, crawl: Crawl) -> Crawl:
     return _crawl(row)
 
 
-async def due(database: Database) -> list[Crawl]:
-    """Return the runs that wait for a worker, the one that waits longest first."""
+async def due(database: Database, *, at: datetime | None = None) -> list[Crawl]:
+    """Return the runs that wait for a worker, longest wait first; *at* is what counts as now."""
 
     async def work(connection: Connection) -> list[Crawl]:
-        return [_crawl(row) for row in await _rows(connection, "due")]
+        return [_crawl(row) for row in await _rows(connection, "due", at=at)]
 
     return await database.run(work)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from crawlproj.crawls import control, dispatch, series
+from crawlproj.crawls import control, dispatch, lifecycle, series
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -92,3 +92,17 @@ async def test_only_a_sealed_run_of_a_series_has_a_next_one(sql, database):
     single = control.create(sql, name="once", spider="site", config={})
     assert await sealed_at(database, sql, single, None) is None
     assert sql.execute("SELECT count(*) FROM crawl WHERE status <> 'sealed'").fetchone() == (1,)
+
+
+async def test_worker_that_seals_a_run_queues_the_next(sql, database):
+    """The same transaction does both; the next run is due in three days' time, and no minute before."""
+    added(sql)
+    crawl = await lifecycle.claim(
+        database, name="news", spider="site", worker="w", lease_seconds=60, config={}
+    )
+    assert await lifecycle.seal(database, crawl, stop_reason="done", counts={})
+    assert not await lifecycle.seal(database, crawl, stop_reason="done", counts={})
+    assert await lifecycle.due(database) == []
+    later = datetime.now(UTC) + 3 * DAY
+    (due,) = await lifecycle.due(database, at=later)
+    assert (due.name, due.run, due.config) == ("news", 2, CONFIG)
