@@ -182,6 +182,7 @@ EXTENSIONS_BASE = {
     **default_settings.EXTENSIONS_BASE,
     "extensions.lifecycle.LifecycleExtension": 10,
     "extensions.early_stop.EarlyStopExtension": 20,
+    "extensions.pace.PaceExtension": 25,
     "extensions.progress.ProgressExtension": 30,
     "scrapy.extensions.logstats.LogStats": None,  # progress says the same and more, as often
     "scrapy.extensions.remote_control.RemoteControl": None,  # is off, and imports a web server all the same
