@@ -41,6 +41,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 
 from crawlproj.demo import DemoSite, LoopThread
 from crawlproj.testing import offline, project
+from crawlproj.testing.preloaded import Preloaded
 from crawlproj.testing.site import Hits, Site
 
 if TYPE_CHECKING:
@@ -116,9 +117,23 @@ def demo_site(server_thread: LoopThread) -> Iterator[DemoSite]:
         server_thread.run(site.__aexit__())
 
 
+@pytest.fixture(scope="session")
+def preloaded() -> Iterator[Preloaded | None]:
+    """What starts commands quickly; None where it is not possible."""
+    if not Preloaded.possible():
+        yield None
+        return
+    with Preloaded() as process:
+        yield process
+
+
 @pytest.fixture
 def scrapy(
-    pytestconfig: pytest.Config, tmp_path: Path, redis_url: str, database_url: str
+    pytestconfig: pytest.Config,
+    tmp_path: Path,
+    redis_url: str,
+    database_url: str,
+    preloaded: Preloaded | None,
 ) -> Iterator[project.Project]:
     """Run `scrapy` in the project's folder, with servers of this test's own."""
     env = {
@@ -126,7 +141,7 @@ def scrapy(
         "DATABASE_URL": database_url,
         "CRAWLPROJ_HOME": str(tmp_path / "home"),
     }
-    commands = project.Project(_folder(pytestconfig.rootpath), work=tmp_path, env=env)
+    commands = project.Project(_folder(pytestconfig.rootpath), work=tmp_path, env=env, preloaded=preloaded)
     try:
         yield commands
     finally:

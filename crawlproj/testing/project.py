@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from crawlproj.testing.preloaded import Forked, Preloaded
     from crawlproj.testing.site import Hits
 
 TIMEOUT = 100  #: seconds; less than a test has, so that the process's own output is seen
@@ -40,7 +41,10 @@ class Finished:
 
 
 class Project:
-    """Runs `scrapy` in the project's folder, against a test's servers."""
+    """Runs `scrapy` in the project's folder, against a test's servers.
+
+    With *preloaded* its processes are forked where they can be, else each is an interpreter of its own.
+    """
 
     def __init__(
         self,
@@ -49,12 +53,14 @@ class Project:
         work: Path,
         env: Mapping[str, str] | None = None,
         command: Sequence[str] = (sys.executable, "-m", "scrapy"),
+        preloaded: Preloaded | None = None,
     ) -> None:
         self.folder = folder
         self.work = work
         self.command = command
+        self.preloaded = preloaded
         self.env = {**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", **(env or {})}
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[subprocess.Popen[str] | Forked] = []
 
     def __call__(
         self, *args: str, settings: Mapping[str, Any] | None = None, timeout: float = TIMEOUT
@@ -68,12 +74,19 @@ class Project:
             stdout, stderr = process.communicate()
             message = f"scrapy {' '.join(args)} still ran after {timeout} s\n{stdout}\n{stderr}"
             raise Stuck(message) from None
-        return Finished(returncode=process.returncode, stdout=stdout, stderr=stderr)
+        return Finished(returncode=process.wait(), stdout=stdout, stderr=stderr)
 
-    def start(self, *args: str, settings: Mapping[str, Any] | None = None) -> subprocess.Popen[str]:
+    def start(self, *args: str, settings: Mapping[str, Any] | None = None) -> subprocess.Popen[str] | Forked:
         """Start `scrapy` with *args* and return the process; what still runs at the end is killed."""
-        process = subprocess.Popen(
-            [*self.command, args[0], *self._options(settings or {}), *args[1:]],
+        process = self._started([args[0], *self._options(settings or {}), *args[1:]])
+        self._running.append(process)
+        return process
+
+    def _started(self, args: Sequence[str]) -> subprocess.Popen[str] | Forked:
+        if self.preloaded and self.preloaded.fits(self.env):
+            return self.preloaded.start(args, folder=self.folder, env=self.env)
+        return subprocess.Popen(
+            [*self.command, *args],
             cwd=self.folder,
             env=self.env,
             text=True,
@@ -81,8 +94,6 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._running.append(process)
-        return process
 
     def add_spiders(self, source: str) -> None:
         """Let the project find the spiders in *source*, the text of a module."""
