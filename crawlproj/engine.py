@@ -15,6 +15,12 @@ def is_closing(crawler: Crawler) -> bool:
     return not crawler.crawling or slot is None or slot.closing is not None
 
 
+def signal_is_lost(crawler: Crawler) -> bool:
+    """Return whether a signal came while the engine was starting, which it has not noticed since."""
+    engine, slot = crawler.engine, crawler.engine._slot
+    return not crawler.crawling and engine.running and slot is not None and slot.closing is None
+
+
 def wait_no_longer(crawler: Crawler) -> int:
     """Let an engine that closes go on as if all that is under way had come back; return how much there was.
 

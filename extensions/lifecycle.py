@@ -16,7 +16,7 @@ from crawlproj.crawls import lifecycle
 from crawlproj.crawls.grace import Grace, Step
 from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.crawls.service import ERRORS, CrawlService
-from crawlproj.engine import is_closing
+from crawlproj.engine import is_closing, signal_is_lost
 from crawlproj.exceptions import CrawlError, NotFound, Refused
 from crawlproj.frontier.find import drop_all
 from crawlproj.frontier.pending import dump_to, pending_path
@@ -55,6 +55,8 @@ class LifecycleExtension:
         self._grace = Grace(self._worker.config.close_grace_seconds)
         self._service: CrawlService | None = None  # here, because signals keep no handler alive
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping: asyncio.Task[None] | None = None
+        self._started = False
         self._reason = "shutdown"  # two signals in a row close the engine without a word
 
     @classmethod
@@ -76,7 +78,7 @@ class LifecycleExtension:
         """Claim the crawl. An error closes the spider: Scrapy would log it and wait for ever."""
         worker = self._worker
         try:
-            await worker.open(spider)
+            await self._interruptible(worker.open(spider))
             self._service = CrawlService(worker.database, lease_seconds=worker.config.lease_seconds)
             self._service.subscribe(self._crawler.signals)
             await self._obey((await lifecycle.read(worker.database, worker.crawl)).status)
@@ -86,14 +88,19 @@ class LifecycleExtension:
             logger.error("%s", exc)
             worker.outcome = Outcome(exit_code=exc.exit_code, sealed=False, reason=str(exc))
             raise CloseSpider("setup_failed") from None
+        except asyncio.CancelledError:
+            raise CloseSpider("shutdown") from None
         except Exception as exc:
             logger.exception("The crawl cannot be set up")
             worker.outcome = Outcome(exit_code=1, sealed=False, reason=str(exc))
             raise CloseSpider("setup_failed") from exc
         logger.info("Crawl %s, run %d, worker %s", worker.crawl.name, worker.crawl.run, worker.id)
+        if not self._crawler.crawling:  # a signal has come meanwhile, and nobody else looks at it
+            raise CloseSpider("shutdown")
 
     async def engine_started(self) -> None:
         """Begin to lease."""
+        self._started = True
         worker = self._worker
         if not worker.is_open:
             return
@@ -112,13 +119,13 @@ class LifecycleExtension:
         self._reason = reason
         if self._worker.is_open:
             await self._send("crawl_cleanup", reason=reason, error=self._worker.error)
+        if not self._started:
+            await self.engine_stopped()  # Scrapy sends that to nobody who has not heard of a start
 
     async def engine_stopped(self) -> None:
         """Close the frontier if nothing is left in it, and say that this worker is done."""
         worker = self._worker
         if not worker.is_open:
-            for task in self._tasks:
-                task.cancel()
             return
         sealed = await self._complete()
         for task in self._tasks:
@@ -126,6 +133,15 @@ class LifecycleExtension:
         worker.outcome = Outcome(exit_code=_exit_code(self._reason), sealed=sealed, reason=self._reason)
         await worker.settled()
         await worker.close()
+
+    async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work*, which may wait for servers: once a signal has come, not for longer than the grace."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await asyncio.wait([task], timeout=LOOK_SECONDS)
+            if self._grace.due(time.monotonic(), ending=not self._crawler.crawling) is Step.CUT:
+                task.cancel()
+        await task
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -268,6 +284,8 @@ class LifecycleExtension:
         worker = self._worker
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            if signal_is_lost(self._crawler):
+                self._stopping = asyncio.create_task(self._crawler.engine.stop_async())
             ending = is_closing(self._crawler) or self._winds_up()
             step = self._grace.due(time.monotonic(), ending=ending)
             if step is Step.CUT:
