@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import getpass
+import os
 import shlex
+import socket
 import sys
 import warnings
 from abc import abstractmethod
@@ -275,6 +278,15 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):  # noqa: PLR2004  # fits a bigint
         raise argparse.ArgumentTypeError(f"must be a whole number, not {text[:80]!r}")
     return int(text)
+
+
+def who() -> str:
+    """Return who does this, for the notes of a crawl: user@host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container that knows no user of this number
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def add_limit(parser: argparse.ArgumentParser, for_a_screen: int) -> None:

@@ -6,35 +6,33 @@ import contextlib
 import logging
 import shlex
 import sys
-import warnings
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.settings import SETTINGS_PRIORITIES, iter_default_settings
-from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.log import get_scrapy_root_handler
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
 from crawlproj import settings as defaults
+from crawlproj.checks import check
 from crawlproj.cli import fail, settle_schema
 from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
 from crawlproj.crawls import rows
-from crawlproj.exceptions import BadArgument, BadSetting, CrawlError, NotFound, Refused, WrongUsage
-from crawlproj.frontier.codec import Codec
+from crawlproj.crawls.config import CrawlConfig, remember_arguments
+from crawlproj.exceptions import BadSetting, CrawlError, NotFound, Refused
 from crawlproj.output import is_terminal
 from crawlproj.pages import rows as pages
 from crawlproj.pages.bodies import body_store
 from crawlproj.pages.revisit import Schedule
+from crawlproj.process import CrawlProcess
 from crawlproj.progress import Ending, LiveLine, figures_of
-from crawlproj.wiring import require_companions
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from psycopg import Connection
@@ -47,30 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INTERRUPTED = 11  #: stopped by a signal; what is left is due again
-
-_LOG_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
-# Names that Scrapy's own call chain takes, so that a spider never gets them.
-_TAKEN = ("self", "cls", "crawler", "crawler_or_spidercls")
-
-
-def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[type[Spider], Config]:
-    """Return what a crawl needs before anything is created. Raises what is wrong with the wishes."""
-    spidercls = _spider(settings, name)
-    for taken in _TAKEN:
-        if taken in arguments:
-            raise BadArgument(f"a spider argument cannot be called {taken!r}")
-    merged = settings.copy()
-    spidercls.update_settings(merged)
-    _check_scrapy_settings(merged)
-    require_companions(merged)
-    config = Config.from_settings(merged)
-    Codec.from_config(config).close()  # says what is wrong with its policies before anything starts
-    if config.crawl_join and config.crawl_name is None:
-        raise WrongUsage("CRAWL_JOIN needs a CRAWL_NAME: there is nothing to join without one")
-    check_arguments: Callable[[dict[str, str]], None] | None = getattr(spidercls, "check_arguments", None)
-    if check_arguments is not None:
-        check_arguments(dict(arguments))
-    return spidercls, config
+KEPT = 35  #: priority of the settings of a run that has begun: above a spider's, and turns nothing back
 
 
 def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
@@ -84,9 +59,10 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     settings.set("REDIS_URL", addresses.redis_url, "cmdline")
     settings.set("DATABASE_URL", addresses.database_url, "cmdline")
     _quieten(settings)
-    process = AsyncCrawlerProcess(settings)
+    process = CrawlProcess(settings)
     _warn_of_misspelt(settings, spidercls)
     crawler = process.create_crawler(spidercls)
+    remember_arguments(crawler, arguments)
     task = process.crawl(crawler, **arguments)
     process.start()
     code = _exit_code(task, crawler)
@@ -94,34 +70,40 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     return code
 
 
-def _spider(settings: Settings, name: str) -> type[Spider]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the process loads them again and says it then
-        loader = get_spider_loader(settings)
-    try:
-        return loader.load(name)
-    except KeyError:
-        names = ", ".join(sorted(loader.list())) or "none yet"
-        raise NotFound(f"there is no spider {name!r}; there are: {names}") from None
+def run(settings: Settings, name: str) -> int:
+    """Work an open run in this process, as it was asked for; return the exit code.
+
+    Its settings count as those of the command line, less those that this one has itself. Once it has begun
+    they leave alone what has been turned since.
+    """
+    config = Config.from_settings(settings)
+    with _said(settings, f"{name}   starting"):
+        addresses = ensure_servers(config)
+    with contextlib.closing(connect_database(addresses.database_url)) as connection:
+        settle_schema(connection, embedded=addresses.database_embedded)
+        row = rows.find_crawl(connection, name)
+    asked = CrawlConfig.from_json(row.config)
+    _check_workable(settings, row, asked)
+    for each, value in asked.settings.items():
+        if (settings.getpriority(each) or 0) < SETTINGS_PRIORITIES["cmdline"]:
+            settings.set(each, value, "cmdline" if row.started_at is None else KEPT)
+    settings.set("CRAWL_NAME", row.name, "cmdline")
+    settings.set("CRAWL_JOIN", True, "cmdline")
+    return crawl(settings, row.spider, asked.arguments)
 
 
-def _check_scrapy_settings(settings: BaseSettings) -> None:
-    """Refuse a number or a switch of Scrapy's that is none; Scrapy itself would end in a traceback."""
-    for name, default in (*iter_default_settings(), ("PROGRESS_ENABLED", defaults.PROGRESS_ENABLED)):
-        if settings.getpriority(name) != SETTINGS_PRIORITIES["cmdline"]:
-            continue
-        value = settings.get(name)
-        try:
-            if isinstance(default, bool):
-                settings.getbool(name)
-            elif isinstance(default, int | float):
-                settings.getfloat(name)
-        except ValueError:
-            want = "true or false" if isinstance(default, bool) else "a number"
-            raise BadSetting(name, value, want) from None
-    level = settings.get("LOG_LEVEL")
-    if not isinstance(level, int) and str(level).upper() not in _LOG_LEVELS:
-        raise BadSetting("LOG_LEVEL", level, f"one of {', '.join(_LOG_LEVELS)}")
+def _check_workable(settings: BaseSettings, row: rows.CrawlRow, asked: CrawlConfig) -> None:
+    name = shlex.quote(row.name)
+    if row.status == "sealed":
+        raise Refused(f"crawl {row.name!r}, run {row.run}, is over: `scrapy add {name} …` makes its next")
+    if row.status == "paused":
+        raise Refused(f"crawl {row.name!r} is paused: `scrapy resume {name}` lets it go on")
+    typed = SETTINGS_PRIORITIES["cmdline"]
+    if missing := [each for each in asked.redacted if settings.getpriority(each) != typed]:
+        raise Refused(
+            f"crawl {row.name!r} was started with what is not stored: {', '.join(missing)};"
+            f" go on with: scrapy crawl {row.spider} … -s CRAWL_NAME={name}"
+        )
 
 
 def _check_reactor(settings: BaseSettings) -> None:

@@ -1,0 +1,107 @@
+"""What is looked at before a crawl is made: nothing is created for one that could not begin."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.settings import SETTINGS_PRIORITIES, iter_default_settings
+from scrapy.spiderloader import get_spider_loader
+
+from crawlproj import settings as defaults
+from crawlproj.config import Config
+from crawlproj.exceptions import BadArgument, BadSetting, NotFound, WrongUsage
+from crawlproj.frontier.codec import Codec
+from crawlproj.wiring import require_companions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings, Settings
+
+_LOG_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
+# Names that Scrapy's own call chain takes, so that a spider never gets them.
+_TAKEN = ("self", "cls", "crawler", "crawler_or_spidercls")
+
+
+def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[type[Spider], Config]:
+    """Return what a crawl needs before anything is created. Raises what is wrong with the wishes."""
+    spidercls = load_spider(settings, name)
+    for taken in _TAKEN:
+        if taken in arguments:
+            raise BadArgument(f"a spider argument cannot be called {taken!r}")
+    merged = settings.copy()
+    spidercls.update_settings(merged)
+    _check_scrapy_settings(merged)
+    require_companions(merged)
+    config = Config.from_settings(merged)
+    Codec.from_config(config).close()  # says what is wrong with its policies before anything starts
+    if config.crawl_join and config.crawl_name is None:
+        raise WrongUsage("CRAWL_JOIN needs a CRAWL_NAME: there is nothing to join without one")
+    check_arguments: Callable[[dict[str, str]], None] | None = getattr(spidercls, "check_arguments", None)
+    if check_arguments is not None:
+        check_arguments(dict(arguments))
+    return spidercls, config
+
+
+def load_spider(settings: Settings, name: str) -> type[Spider]:
+    """Return a spider's class. Raises NotFound, and WrongUsage when spiders cannot be imported."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the process loads them again and says it then
+        try:
+            loader = get_spider_loader(settings)
+        except Exception as exc:  # whatever a spider's module does when it is imported
+            raise WrongUsage(_import_error(exc)) from exc
+    try:
+        return loader.load(name)
+    except KeyError:
+        names = ", ".join(sorted(loader.list())) or "none yet"
+        raise NotFound(f"there is no spider {name!r}; there are: {names}") from None
+
+
+def takes(spidercls: type[Spider], argument: str) -> bool:
+    """Say whether a spider has an argument of that name."""
+    makers = (vars(each).get("__init__") for each in spidercls.__mro__[:-1])
+    return any(argument in inspect.signature(maker).parameters for maker in makers if maker)
+
+
+def _import_error(error: Exception) -> str:
+    """Return which line keeps the spiders from being imported, as far as it is one of this project."""
+    where = ""
+    if isinstance(error, SyntaxError) and error.filename:
+        where = f" ({_short(error.filename)}, line {error.lineno})"
+        what = error.msg
+    else:
+        what = str(error)
+        for frame in traceback.extract_tb(error.__traceback__):
+            outside = frame.filename.startswith("<") or "site-packages" in frame.filename
+            if not outside and frame.filename != __file__:
+                where = f" ({_short(frame.filename)}, line {frame.lineno})"
+    return f"the spiders cannot be imported{where}: {type(error).__name__}: {what}"
+
+
+def _short(path: str) -> str:
+    return path.removeprefix(f"{Path.cwd()}/")
+
+
+def _check_scrapy_settings(settings: BaseSettings) -> None:
+    """Refuse a number or a switch of Scrapy's that is none; Scrapy itself would end in a traceback."""
+    for name, default in (*iter_default_settings(), ("PROGRESS_ENABLED", defaults.PROGRESS_ENABLED)):
+        if settings.getpriority(name) != SETTINGS_PRIORITIES["cmdline"]:
+            continue
+        value = settings.get(name)
+        try:
+            if isinstance(default, bool):
+                settings.getbool(name)
+            elif isinstance(default, int | float):
+                settings.getfloat(name)
+        except ValueError:
+            want = "true or false" if isinstance(default, bool) else "a number"
+            raise BadSetting(name, value, want) from None
+    level = settings.get("LOG_LEVEL")
+    if not isinstance(level, int) and str(level).upper() not in _LOG_LEVELS:
+        raise BadSetting("LOG_LEVEL", level, f"one of {', '.join(_LOG_LEVELS)}")
