@@ -209,13 +209,26 @@ class Worker:
                 schema.require(connection)
         return addresses
 
-    async def note(self, namespace: str, message: str, fields: Mapping[str, Any] | None = None) -> bool:
+    async def note(
+        self,
+        namespace: str,
+        message: str,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        once: bool = False,
+    ) -> bool:
         """Write a note on the run: anything that a person should know of it. *namespace* is its kind.
 
-        Waits for a PostgreSQL that is away. False: it is an early stop whose reason has been told before.
+        *once*: one of that kind is enough for the run, whoever writes it. False when there is one already.
+        Waits for a PostgreSQL that is away.
         """
         return await notes.write(
-            self.database, self.crawl.id, namespace=namespace, message=message, fields=fields or {}
+            self.database,
+            self.crawl.id,
+            namespace=namespace,
+            message=message,
+            fields=fields or {},
+            once=once,
         )
 
     def visit_of(self, request: Request) -> Visit | None:

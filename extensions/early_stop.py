@@ -27,6 +27,8 @@ class EarlyStopExtension:
     on targets is exact: the frontier itself grants no more. Those on results and bytes are passed by what
     was under way, at most; that on time by CLOSE_GRACE_SECONDS.
 
+    MAX_URLS stops nothing: what is let in is fetched, and a note says that there was more.
+
     Settings: MAX_TIME_SECONDS, MAX_TARGET, MAX_RESULT, MAX_BYTES.
     """
 
@@ -36,6 +38,7 @@ class EarlyStopExtension:
         self._began = 0.0  #: on the monotonic clock, when the run started
         self._look: asyncio.Task[None] | None = None
         self._reached = False
+        self._told = False  #: that URLs have been turned away
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -63,6 +66,9 @@ class EarlyStopExtension:
     def check(self) -> None:
         """Stop if a limit has been reached."""
         figures = self._worker.frontier.figures
+        if figures.over and not self._told:
+            self._told = True
+            self._worker.spawn(self._tell_of_more())
         if self._reached or figures.stop:
             return
         knobs = self._worker.frontier.knobs  # as of now: they may be turned
@@ -95,6 +101,13 @@ class EarlyStopExtension:
             fields=note.fields,
         )
         await self._worker.frontier.stop(note.fields["r"])
+
+    async def _tell_of_more(self) -> None:
+        """Note that there was more to find than MAX_URLS let in: the run ends as any other one."""
+        most = int(self._worker.frontier.knobs["max_urls"])
+        await self._worker.note(
+            "MAX_URLS", f"{most} URLs are let in and no more", {"limitUrls": str(most)}, once=True
+        )
 
     async def _watch(self) -> None:
         """Look at the clock, and close the spider once the stopped crawl has drained."""

@@ -77,9 +77,18 @@ def bytes_note(*, limit: int, received: int) -> StopNote:
 
 
 async def write(
-    database: Database, crawl_id: int, *, namespace: str, message: str, fields: Mapping[str, Any]
+    database: Database,
+    crawl_id: int,
+    *,
+    namespace: str,
+    message: str,
+    fields: Mapping[str, Any],
+    once: bool = False,
 ) -> bool:
-    """Write a note on a run; False when it is an early stop whose reason has been told before."""
+    """Write a note on a run; False when the run has one of this kind, and one is enough.
+
+    That is so for *once*, and always for an early stop.
+    """
     values = {
         "crawl_id": crawl_id,
         "namespace": clean(namespace),
@@ -88,6 +97,10 @@ async def write(
     }
 
     async def work(connection: AsyncConnection[Any]) -> bool:
+        if once:
+            await connection.execute(_sql("lock"), {"crawl_id": crawl_id})
+            if await (await connection.execute(_sql("last_note"), values)).fetchone() is not None:
+                return False
         cursor = await connection.execute(_sql("write_note"), values)
         return await cursor.fetchone() is not None
 

@@ -81,3 +81,29 @@ async def test_note_holds_anything(database, crawl_id, sql):
     """A note about a dirty page is stored, cleaned."""
     await notes.write(database, crawl_id, namespace="X", message="a\0b", fields={"k\0": "\ud800"})
     assert sql.execute("SELECT message, fields FROM note").fetchone() == ("a\ufffdb", {"k\ufffd": "\ufffd"})
+
+
+def test_note_on_bytes():
+    """The note on a limit of bytes, in the manner of the others."""
+    note = notes.bytes_note(limit=1000, received=1234)
+    assert note.message == "bytes count 1234 exceeds limit 1000"
+    assert note.fields == {"r": "ExceedBytesLimit", "limitBytes": "1000", "currentBytes": "1234"}
+
+
+async def test_one_of_a_kind_is_enough(databases, crawl_id, sql):
+    """Of eight workers that say once for the run what all of them see, one does."""
+    said = await asyncio.gather(
+        *[
+            notes.write(databases(), crawl_id, namespace="FULL", message=f"{n}", fields={}, once=True)
+            for n in range(8)
+        ]
+    )
+    assert said.count(True) == 1
+    assert sql.execute("SELECT message FROM note").fetchall() == [(str(said.index(True)),)]
+
+
+async def test_stop_reason_is_read_back(database, crawl_id):
+    """Whoever joins a run learns why it stops; of a run that does not, nothing."""
+    assert await notes.stop_reason(database, crawl_id) is None
+    await write(database, crawl_id, notes.results_note(limit=1, results=2))
+    assert await notes.stop_reason(database, crawl_id) == "ExceedResultsCountLimit"
