@@ -14,6 +14,10 @@ pytest_plugins = ["crawlproj.testing.plugin"]
 
 ROOT = Path(__file__).parents[1]
 
+# Else each of the hundreds of processes that are started here compiles the project for itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 settings.register_profile("any machine", deadline=None)  # how long an example takes is no property of it
 settings.load_profile("any machine")
 

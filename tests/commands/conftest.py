@@ -82,19 +82,26 @@ def environment(redis_url, database_url, tmp_path):
         "DATABASE_URL": database_url,
         "CRAWLPROJ_HOME": str(tmp_path / "home"),
         "PYTHONPATH": str(PROJECT),
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
 
 
 @pytest.fixture
-def scrapy(environment):
+def scrapy(environment, preloaded):
     """Return a function that runs a `scrapy` command as a process of its own."""
 
     def run(*args, cwd=PROJECT, timeout=100, text=True, **changed):
+        env = environment | changed
+        if text and preloaded and preloaded.fits(env):
+            process = preloaded.start(args, folder=cwd, env=env)
+            try:
+                out, err = process.communicate(timeout)
+            finally:
+                process.kill()
+            return Done(process.returncode, out, err)
         process = subprocess.run(
             [sys.executable, "-m", "scrapy", *args],
             cwd=cwd,
-            env=environment | changed,
+            env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout,
