@@ -11,7 +11,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
-from crawlproj.output import Output, ago, console, duration, flat, number, pairs_table
+from crawlproj.output import (
+    Output,
+    ago,
+    console,
+    duration,
+    flat,
+    milliseconds,
+    number,
+    pairs_table,
+    size,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -20,10 +30,13 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from crawlproj.connections import Addresses
+    from crawlproj.crawls.outlook import Use
+    from crawlproj.crawls.pace import Pace
     from crawlproj.crawls.rows import CrawlRow
 
 WATCH_SECONDS = 2.0
-HOST_BOUND = 0.8  # the slowest host decides when it alone needs this share of the time that is left
+EASE = 4  # times as long as a look took, at least, pass until the next: at a large crawl it is work
+MOST_WORKERS = 4  # of more than these only how many there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +44,12 @@ class Standing:
     """A run at one moment: what the contract names, and what only people ask."""
 
     record: dict[str, Any]
-    spider: str
+    crawl: CrawlRow
     hosts: Sequence[Mapping[str, Any]]
+    limits: Sequence[Use]
+    pace: Pace
+    stopping: str | None  #: why it ends early, if it does
+    last_note: Mapping[str, Any] | None
     rests: bool = False  #: its frontier is paused, whatever its row says
     fills: bool = False  #: what earlier runs know is still coming in
 
@@ -66,7 +83,7 @@ class Command(cli.Command):
         with self.database(addresses) as connection:
             crawl_id = rows.find_crawl(connection, args[0] if args else None).id
             if not opts.watch:
-                _print(out, _standing(connection, addresses, crawl_id))
+                _print(out, look(connection, addresses, crawl_id))
                 return None
             with contextlib.suppress(KeyboardInterrupt):
                 _watch(out, connection, addresses, crawl_id)
@@ -76,11 +93,12 @@ class Command(cli.Command):
 def _watch(out: Output, connection: Connection[Any], addresses: Addresses, crawl_id: int) -> None:
     with _screen(out) as show:
         while True:
-            standing = _standing(connection, addresses, crawl_id)
+            began = time.monotonic()
+            standing = look(connection, addresses, crawl_id)
             show(standing)
             if standing.record["status"] == "sealed":
                 return
-            time.sleep(WATCH_SECONDS)
+            time.sleep(max(WATCH_SECONDS, EASE * (time.monotonic() - began)))
 
 
 @contextlib.contextmanager
@@ -91,22 +109,25 @@ def _screen(out: Output) -> Iterator[Any]:
     from rich.live import Live  # noqa: PLC0415  # only when it is needed
 
     with Live(console=console(), auto_refresh=False) as live:
-        yield lambda standing: live.update(pairs_table(_for_people(standing)), refresh=True)
+        yield lambda standing: live.update(pairs_table(for_people(standing)), refresh=True)
 
 
 def _print(out: Output, standing: Standing) -> None:
     if out.as_json:
         out.json(standing.record)
     else:
-        out.record(_for_people(standing) if out.for_people else flat(standing.record))
+        out.record(for_people(standing) if out.for_people else flat(standing.record))
     out.flush()
 
 
-def _standing(connection: Connection[Any], addresses: Addresses, crawl_id: int) -> Standing:
-    from crawlproj.crawls import rows  # noqa: PLC0415  # keeps `scrapy` quick to start
+def look(connection: Connection[Any], addresses: Addresses, crawl_id: int) -> Standing:
+    """Return how a run stands. Raises NotFound."""
+    from crawlproj.crawls import outlook, pace, rows  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from crawlproj.crawls.notes import STOP_EARLY_REASON  # noqa: PLC0415
 
     crawl = rows.crawl(connection, crawl_id)
-    figures, hosts = asyncio.run(_frontier(addresses, crawl))
+    frontier = asyncio.run(_frontier(addresses, crawl))
+    figures, hosts = frontier.figures, frontier.hosts
     if hosts is None:
         hosts = [
             {"host": row["host"], "state": "exhausted", "queued": 0}
@@ -136,29 +157,49 @@ def _standing(connection: Connection[Any], addresses: Addresses, crawl_id: int) 
         "started_at": crawl.started_at,
         "finished_at": crawl.finished_at,
     }
+    stop = rows.last_note(connection, crawl.id, STOP_EARLY_REASON)
     return Standing(
         record=record,
-        spider=crawl.spider,
+        crawl=crawl,
         hosts=hosts,
+        limits=outlook.uses(frontier.knobs, figures, rows.elapsed(connection, crawl.id)),
+        pace=pace.merged(rows.paces(connection, crawl.id)),
+        stopping=stop["message"] if stop and crawl.status != "sealed" else None,
+        last_note=rows.last_note(connection, crawl.id),
         rests=bool(figures.get("paused")),
         fills=bool(figures.get("filling")),
     )
 
 
-async def _frontier(
-    addresses: Addresses, crawl: CrawlRow
-) -> tuple[dict[str, int], list[dict[str, Any]] | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frontier:
+    """What Redis knows of a run; nothing of one that has no frontier (any more)."""
+
+    figures: Mapping[str, Any]
+    knobs: Mapping[str, Any]
+    hosts: list[dict[str, Any]] | None
+
+
+async def _frontier(addresses: Addresses, crawl: CrawlRow) -> _Frontier:
     async with cli.open_frontier(addresses, crawl.frontier) as frontier:
         if frontier is None:
-            return {}, None
+            return _Frontier(figures={}, knobs={}, hosts=None)
         figures = await frontier.refresh()
-        return figures._asdict(), [cli.host_row(view) for view in await frontier.hosts()]
+        return _Frontier(
+            figures=figures._asdict(),
+            knobs=await frontier.crawl_knobs(),
+            hosts=[cli.host_row(view) for view in await frontier.hosts()],
+        )
 
 
-def _for_people(standing: Standing) -> Iterator[tuple[str, str]]:
-    record, now = standing.record, datetime.now(UTC)
-    yield "crawl", f"{record['name']} · run {record['run']} · spider {standing.spider}"
-    yield "status", _state(record, now)
+def for_people(standing: Standing) -> Iterator[tuple[str, str]]:
+    """Yield what people read, line by line: its name, its value."""
+    record, crawl, now = standing.record, standing.crawl, datetime.now(UTC)
+    yield "crawl", f"{crawl.name} · run {crawl.run} · spider {crawl.spider}"
+    if crawl.label or crawl.tags:
+        tags = f"tags {', '.join(crawl.tags)}" if crawl.tags else ""
+        yield "label", " · ".join(filter(None, (crawl.label, tags)))
+    yield "status", _state(standing, now)
     for kind, counts in record["counts"].items():
         # All four fetch statuses, always; of the seven others those that say something.
         shown = counts if kind == "fetch_status" else {status: n for status, n in counts.items() if n}
@@ -168,50 +209,103 @@ def _for_people(standing: Standing) -> Iterator[tuple[str, str]]:
         rests += "pages of earlier runs are coming in · "
     yield "frontier", f"{rests}queued {number(record['queued'])} · leased {number(record['leased'])}"
     yield "so far", f"targets {number(record['started_targets'])} · results {number(record['results'])}"
+    if standing.limits and crawl.status != "sealed":
+        yield "limits", " · ".join(_use(use) for use in standing.limits)
     if hosts := [f"{state} {number(count)}" for state, count in record["hosts"].items() if count]:
         yield "hosts", " · ".join(hosts)
-    for worker in record["workers"]:
-        left = (worker["expires_at"] - now).total_seconds()
-        yield "worker", f"{worker['worker']} · {worker['phase']} · lease {duration(max(left, 0))}"
-    yield from _outlook(standing, now)
+    yield from _workers(standing, now)
+    yield from _pace(standing)
+    yield from _outlook(standing)
+    said = standing.last_note
+    if said is not None and said["message"] != standing.stopping:
+        lately = (now - said["time"]).total_seconds() < 1
+        yield "last note", f"{'just now' if lately else ago(said['time'], now=now)}: {said['message']}"
 
 
-def _state(record: Mapping[str, Any], now: datetime) -> str:
+def _state(standing: Standing, now: datetime) -> str:
+    record, crawl = standing.record, standing.crawl
     words = [record["status"]]
     if record["stop_reason"]:
         words[0] += f" ({record['stop_reason']})"
-    if record["started_at"] and record["status"] == "started":
-        words[0] = f"started {ago(record['started_at'], now=now)}"
-    elif record["started_at"]:
+    if standing.stopping:
+        words[0] += f", stopping: {standing.stopping}"
+    elif record["started_at"] and record["status"] == "started":
+        words[0] += f" {ago(record['started_at'], now=now)}"
+    elif record["started_at"] and not record["finished_at"]:
         words.append(f"started {ago(record['started_at'], now=now)}")
     if record["finished_at"]:
-        took = f" after {duration((record['finished_at'] - record['started_at']).total_seconds())}"
-        words.append(f"finished {ago(record['finished_at'], now=now)}{took if record['started_at'] else ''}")
+        words.append(f"finished {ago(record['finished_at'], now=now)}")
+        if record["started_at"]:
+            words[-1] += f" after {duration((record['finished_at'] - record['started_at']).total_seconds())}"
     elif record["status"] == "queued" and record["retry_at"]:
         words.append("due now" if record["retry_at"] <= now else f"due {ago(record['retry_at'], now=now)}")
+    if crawl.repeat_seconds and record["status"] != "sealed":
+        words.append(f"again every {duration(crawl.repeat_seconds)}")
     return " · ".join(words)
 
 
-def _outlook(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
-    """Say what the crawl waits for and how long it still takes, as far as can be told."""
-    record = standing.record
-    if record["status"] != "started" or standing.rests or not record["queued"] or not record["started_at"]:
+def _use(use: Use) -> str:
+    if use.kind == "time":
+        return f"{duration(use.used)} of {duration(use.most)}"
+    if use.kind == "bytes":
+        return f"{size(int(use.used))} of {size(int(use.most))}"
+    return f"{use.kind} {number(use.used)} of {number(use.most)}"
+
+
+def _workers(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
+    workers = standing.record["workers"]
+    if len(workers) > MOST_WORKERS:
+        yield "workers", number(len(workers))
         return
-    alone, host = max(
-        (
-            (row["queued"] * (row["min_interval_ms"] or 0) / 1000, row)
-            for row in standing.hosts
-            if row["state"] != "retired"
-        ),
-        key=lambda pair: pair[0],
-        default=(0.0, {}),
-    )
-    fetched = sum(record["counts"]["fetch_status"].values())
-    passed = (now - record["started_at"]).total_seconds()
-    overall = record["queued"] * passed / fetched if fetched else 0.0
-    if alone:
-        reckoning = f"{number(host['queued'])} \N{MULTIPLICATION SIGN} {number(host['min_interval_ms'])} ms"
-        yield "slowest host", f"{host['host']} needs {duration(alone)} alone ({reckoning})"
-    if overall:
-        bound = "the pace of its slowest host" if alone >= HOST_BOUND * overall else "the number of workers"
-        yield "time left", f"{duration(max(alone, overall))} if no new links are found · limited by {bound}"
+    for worker in workers:
+        left = (worker["expires_at"] - now).total_seconds()
+        yield "worker", f"{worker['worker']} · {worker['phase']} · lease {duration(max(left, 0))}"
+    if not workers and standing.record["status"] == "started":
+        yield "worker", "none"
+
+
+def _pace(standing: Standing) -> Iterator[tuple[str, str]]:
+    """Say how fast all workers are together."""
+    from crawlproj.results.histogram import quantile  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    durations = standing.pace.durations
+    half, most = quantile(durations, 0.5), quantile(durations, 0.95)
+    parts = [] if standing.pace.rate is None else [f"{standing.pace.rate:.1f} pages/s"]
+    if half is not None:
+        parts.append(f"P50 {milliseconds(half)} · P95 {milliseconds(most)}")
+    if parts:
+        yield "rate", " · ".join(parts)
+
+
+def _outlook(standing: Standing) -> Iterator[tuple[str, str]]:
+    """Say what the crawl waits for and how long it still takes, as far as can be told."""
+    from crawlproj.crawls import outlook  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    record = standing.record
+    if record["status"] != "started" or standing.rests:
+        return
+    if standing.pace.limit is not None:
+        cause, share = standing.pace.limit
+        yield "limited by", f"{cause.value} ({share:.0%}){_HELP[cause.value]}"
+    if standing.stopping:
+        return  # what is queued is not fetched any more
+    alone = outlook.slowest(standing.hosts)
+    if alone is not None:
+        reckoning = f"{number(alone.queued)} \N{MULTIPLICATION SIGN} {number(alone.interval_ms)} ms"
+        if alone.rests_ms:
+            reckoning = f"rests {duration(alone.rests_ms / 1000)}, then {reckoning}"
+        yield "slowest host", f"{alone.host} needs {duration(alone.seconds)} alone ({reckoning})"
+    held = sum(row["queued"] for row in standing.hosts if row["state"] == "retired")
+    left = outlook.time_left(record["queued"] - held, standing.pace.rate, alone, standing.limits)
+    if left is not None:
+        seconds, by_limit = left
+        why = "then a limit stops it" if by_limit else "if no new links are found"
+        yield "time left", f"{duration(seconds)}, {why}"
+
+
+_HELP = {
+    "database": ": the store is behind",
+    "workers": ": more of them would help",
+    "host pace": ": more workers would not help",
+    "nothing": "",
+}

@@ -1,5 +1,7 @@
 """`scrapy status`."""
 
+import asyncio
+import json
 import re
 import signal
 import subprocess
@@ -8,6 +10,9 @@ import threading
 
 import pytest
 
+from crawlproj.commands.status import for_people, look
+from crawlproj.connections import Addresses
+from crawlproj.frontier.codec import Codec
 from tests.commands.conftest import PROJECT, on_terminal
 
 FIELDS = [
@@ -33,11 +38,40 @@ STATES = {"ready", "inactive", "snoozed", "in-process", "retired", "exhausted"}
 def add_worker(database):
     """Return a function that gives a run a worker."""
 
-    def add(crawl_id, name, seconds):
+    def add(crawl_id, name, seconds, pace=None):
         database.execute(
-            "INSERT INTO worker_lease (crawl_id, worker, epoch, expires_at)"
-            " VALUES (%s, %s, 1, now() + %s * interval '1 s')",
-            [crawl_id, name, seconds],
+            "INSERT INTO worker_lease (crawl_id, worker, epoch, expires_at, pace, paced_at)"
+            " VALUES (%s, %s, 1, now() + %s * interval '1 s', %s, now())",
+            [crawl_id, name, seconds, json.dumps(pace) if pace else None],
+        )
+
+    return add
+
+
+@pytest.fixture
+def told(redis_url, database_url, database):
+    """Return a function that returns what people are told of a run, by the names of the lines."""
+    addresses = Addresses(
+        redis_url=redis_url, database_url=database_url, redis_embedded=False, database_embedded=False
+    )
+
+    def read(crawl_id):
+        found = {}
+        for name, value in for_people(look(database, addresses, crawl_id)):
+            found.setdefault(name, []).append(value)
+        return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+
+    return read
+
+
+@pytest.fixture
+def add_note(database):
+    """Return a function that writes a note on a run."""
+
+    def add(crawl_id, namespace, message):
+        database.execute(
+            "INSERT INTO note (crawl_id, namespace, message) VALUES (%s, %s, %s)",
+            [crawl_id, namespace, message],
         )
 
     return add
@@ -125,3 +159,112 @@ def test_terminal(environment, add_crawl, add_page):
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", plain)
     assert "run 1" in plain
     assert "done 1" in plain
+
+
+def test_all_workers_together(told, add_crawl, add_worker):
+    """Rate, durations and verdict are those of all who say something; of many workers the number is told."""
+    crawl = add_crawl("a")
+    add_worker(crawl, "w0", 60)
+    assert not {"rate", "limited by"} & set(told(crawl))
+    for n in (1, 2):
+        causes = {"host pace": 0.9, "nothing": 0.1} if n == 1 else {"workers": 0.7, "host pace": 0.3}
+        pace = {"rate": 3.25, "durations": {"40": 10 * n}, "causes": causes, "pages": 9, "in_flight": 1}
+        add_worker(crawl, f"w{n}", 60, pace)
+    add_worker(crawl, "gone", -1, {"rate": 99, "causes": {"database": 1}})
+    lines = told(crawl)
+    assert lines["rate"] == "6.5 pages/s · P50 1,121 ms · P95 1,208 ms"
+    assert lines["limited by"] == "host pace (60%): more workers would not help"
+    assert [line.split(" · ")[0] for line in lines["worker"]] == ["w0", "w1", "w2"]
+    for n in range(3, 6):
+        add_worker(crawl, f"w{n}", 60)
+    assert told(crawl)["workers"] == "6"
+
+
+@pytest.mark.parametrize(
+    ("cause", "line"),
+    [
+        ("database", "database (100%): the store is behind"),
+        ("workers", "workers (100%): more of them would help"),
+        ("nothing", "nothing (100%)"),
+    ],
+)
+def test_verdicts(cause, line, told, add_crawl, add_worker):
+    """Each cause says what would help."""
+    crawl = add_crawl("a")
+    add_worker(crawl, "w", 60, {"causes": {cause: 1.0}})
+    assert told(crawl)["limited by"] == line
+
+
+async def filled(make, *, queued, **settings):
+    frontier = await make(**settings)
+    await frontier.schedule(
+        [Codec().encode_link(f"http://{host}.test/{n}", 0) for host in "ab" for n in range(queued)]
+    )
+    await frontier.schedule([Codec().encode_link("http://b.test/one/more", 0)])
+    return frontier
+
+
+async def test_limits_and_time_left(told, made_frontier, database, add_worker):
+    """Limits that are set with what is used of them; the time is that of queue or host, or a limit's."""
+    frontier = await filled(made_frontier, queued=20, MIN_INTERVAL_MS=2000, MAX_TARGET=5000)
+    (crawl,) = database.execute("SELECT id FROM crawl").fetchone()
+    await frontier.next("w", 1, 60)
+    lines = await asyncio.to_thread(told, crawl)
+    assert lines["limits"].startswith("targets 1 of 5,000")
+    assert lines["slowest host"] == "b.test needs 42 s alone (21 \N{MULTIPLICATION SIGN} 2,000 ms)"
+    assert lines["time left"] == "42 s, if no new links are found"
+    add_worker(crawl, "w", 60, {"rate": 0.5})
+    assert (await asyncio.to_thread(told, crawl))["time left"] == "80 s, if no new links are found"
+    await frontier.set_crawl(max_target=6)
+    lines = await asyncio.to_thread(told, crawl)
+    assert (lines["limits"].split(" · ")[0], lines["time left"]) == (
+        "targets 1 of 6",
+        "10 s, then a limit stops it",
+    )
+    await frontier.block("b.test")
+    await frontier.set_crawl(max_target=0)
+    lines = await asyncio.to_thread(told, crawl)
+    assert lines["time left"] == "38 s, if no new links are found"  # what is blocked is not waited for
+    assert "limits" not in lines
+
+
+def test_stopping_early(told, add_crawl, add_note):
+    """A run that drains is started, and says why it stops; once it is sealed, that is its last note."""
+    crawl = add_crawl("a")
+    add_note(crawl, "STOP_EARLY_REASON", "targets count 10 exceeds limit 10")
+    lines = told(crawl)
+    assert lines["status"] == "started, stopping: targets count 10 exceeds limit 10"
+    assert "last note" not in lines
+    sealed = add_crawl("b", status="sealed", stop_reason="ExceedTargetsCountLimit")
+    add_note(sealed, "STOP_EARLY_REASON", "targets count 10 exceeds limit 10")
+    lines = told(sealed)
+    assert lines["status"] == "sealed (ExceedTargetsCountLimit) · started 90 s ago"
+    assert lines["last note"] == "just now: targets count 10 exceeds limit 10"
+
+
+def test_a_run_that_was_never_started(told, add_crawl, database):
+    """When it is due and how often, or when it was cancelled; label and tags stand below its name."""
+    crawl = add_crawl("a", status="queued", label="Autumn news", tags=["jp", "news"], repeat_seconds=43_200)
+    database.execute(
+        "UPDATE crawl SET started_at = NULL, retry_at = now() + interval '3 h' WHERE id = %s", [crawl]
+    )
+    lines = told(crawl)
+    assert lines["label"] == "Autumn news · tags jp, news"
+    assert lines["status"] == "queued · due in 3 h · again every 12 h"
+    database.execute(
+        "UPDATE crawl SET status = 'sealed', retry_at = NULL, stop_reason = 'cancelled',"
+        " finished_at = now() - interval '5 min' WHERE id = %s",
+        [crawl],
+    )
+    assert told(crawl)["status"] == "sealed (cancelled) · finished 5 min ago"
+
+
+def test_a_run_without_workers_and_its_last_note(told, add_crawl, add_note, database):
+    """A started run that nobody works on says so; the last note is there, whatever it is of."""
+    crawl = add_crawl("a")
+    add_note(crawl, "PRICE_CHECK", "three prices are odd")
+    add_note(crawl, "HOST_RECOVERED", "h answers again, after 5 min")
+    database.execute("UPDATE note SET time = time - interval '3 min'")
+    lines = told(crawl)
+    assert lines["worker"] == "none"
+    assert lines["last note"] == "3 min ago: h answers again, after 5 min"
