@@ -44,7 +44,7 @@ class Knob:
         """Return a value as a person writes it."""
         if self.choices:
             return self.choices[int(value) - (0 if self.is_switch else 1)]
-        return f"{value:.0f}" if self.whole else f"{value:g}"
+        return f"{value:.0f}" if self.whole else f"{value:.15g}"
 
     def want(self) -> str:
         """Say in words which values it takes."""
@@ -90,6 +90,10 @@ class Knob:
 
 def _switch(name: str, setting: str, meaning: str) -> Knob:
     return Knob(name=name, setting=setting, help=meaning, choices=("off", "on"), per_host=False)
+
+
+def _limit(name: str, setting: str, meaning: str, *, whole: bool = True) -> Knob:
+    return Knob(name=name, setting=setting, help=f"{meaning}; 0: no limit", whole=whole, per_host=False)
 
 
 _ALL = (
@@ -186,12 +190,11 @@ _ALL = (
         help="what a URL costs its host's budget",
         choices=COST_POLICIES,
     ),
-    Knob(
-        name="max_target",
-        setting="MAX_TARGET",
-        help="URLs that may be started; 0: no limit",
-        per_host=False,
-    ),
+    _limit("max_time_seconds", "MAX_TIME_SECONDS", "seconds that a run may take", whole=False),
+    _limit("max_target", "MAX_TARGET", "URLs that may be started"),
+    _limit("max_result", "MAX_RESULT", "distinct pages and items that are enough"),
+    _limit("max_urls", "MAX_URLS", "URLs that may be let in, seeds included"),
+    _limit("max_bytes", "MAX_BYTES", "bytes of bodies that are enough"),
     _switch("pause_at_start", "FRONTIER_PAUSE_AT_START", "whether a new crawl begins paused"),
     _switch(
         "pause_at_finish",

@@ -98,7 +98,7 @@ async def rebuild(
     with connection.transaction():
         if not next(_rows(connection, "rebuild_lock", {"class": _LOCK, "crawl_id": crawl.id}))["locked"]:
             raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, is being rebuilt by another process")
-        await frontier.create(config, codec.fixed(), fills=crawl.run > 1)
+        await frontier.create(config, codec.fixed(), run=crawl.run, fills=crawl.run > 1)
         await frontier.pause()
         work = _Rebuild(
             connection,
@@ -141,9 +141,9 @@ class _Rebuild:
             for batch in self._batches("known_pages", sql("known_pages"), most=self.most, due=False):
                 self.done.seen += await self.recall.mark(batch)
         await self._mark_items()
+        await self._count_targets()  # before anything enters: a limit on URLs counts them
         await self._queue_waiting()
         await self._queue_links()
-        await self._count_targets()
         figures = await self.frontier.refresh()
         self.done.results = figures.results
         self.done.unreadable = self.recall.unreadable
@@ -235,11 +235,15 @@ class _Rebuild:
         return added
 
     async def _count_targets(self) -> None:
-        """Restore how many targets have started; a second time nothing is added."""
-        self.done.targets = next(self._rows("rebuild_targets"))["targets"]
+        """Restore how many targets have started, and the bytes; a second time nothing is added."""
+        counted = next(self._rows("rebuild_targets"))
+        self.done.targets = counted["targets"]
         figures = await self.frontier.refresh()
-        if self.done.targets > figures.started:
-            await self.frontier.mark_seen({}, started=self.done.targets - figures.started)
+        await self.frontier.mark_seen(
+            {},
+            started=max(0, self.done.targets - figures.started),
+            size=max(0, counted["bytes"] - figures.bytes),
+        )
 
     def _rows(self, query: str, **values: Any) -> Iterator[dict[str, Any]]:
         return _rows(self.connection, query, {**self._run, **values})

@@ -42,17 +42,24 @@ class Frontier(Operations, Upkeep):
     """One crawl's frontier. *frontier_id* names its keys, *partitions* is how many parts it has."""
 
     async def create(
-        self, config: Config, policies: Mapping[str, str] | None = None, *, fills: bool = False
+        self,
+        config: Config,
+        policies: Mapping[str, str] | None = None,
+        *,
+        run: int = 0,
+        fills: bool = False,
     ) -> None:
-        """Make it, or join it when it is there. With *fills* a new one is to be filled first, see `fill`.
+        """Make it, or join it when it is there. With *fills* a new one is filled first, see `fill`.
 
+        *run* is what the caller works at; once a later one goes on with the frontier, it gets nothing of it.
         Raises BadSetting when something is set that is another for the life of this frontier: its filter, its
         partitions, its *policies* for URLs.
         """
         fixed = {**_filter(config), "partitions": len(self.parts), **(policies or {})}
-        new = {**config.knobs, **({"filling": MARKING} if fills else {})}
+        new = {**config.knobs, "run": run or 1, **({"filling": MARKING} if fills else {})}
         joining = {name: config.knobs[name] for name in config.turned}
         for number, part in enumerate(self.parts):
+            part.run = run
             await part.create({**fixed, "partition": number}, new, joining)
         await self.crawl_knobs()
         await self._look_again()
@@ -87,10 +94,14 @@ class Frontier(Operations, Upkeep):
     async def take_from(self, key: str, raw: bytes, entries: Sequence[Entry]) -> bool:
         """Take an entry from a start-URL key and let its requests in, in one step.
 
-        False: another worker has taken it. Raises Refused when the run is sealed.
+        False: another worker has taken it, or it stays, for as many URLs as may have been let in. Raises
+        Refused when the run is sealed.
         """
         own = [entry for entry in entries if self._part(entry.host) is self.parts[0]]
+        over = self.figures.over
         await self.schedule([entry for entry in entries if entry not in own])
+        if self.figures.over > over:
+            return False
         return await self.parts[0].take_from(key, raw, own)
 
     async def next(self, worker: str, n: int, lease_seconds: float) -> Granted:
@@ -237,7 +248,7 @@ class Frontier(Operations, Upkeep):
         """Close it for good; refused while anything is queued or leased, or it is paused."""
         try:
             if len(self.parts) == 1:
-                return (await self.parts[0].seal())[0] == 1
+                return (await self.parts[0].seal()).answer == 1
             return await self._end_all(closing=True)
         except Refused:  # somebody else has, and has dropped it
             return False
@@ -251,17 +262,27 @@ class Frontier(Operations, Upkeep):
         """
         sealer = token_hex(8)
         first = [await part.seal("hold", sealer) for part in self.parts]
-        through = all(answer for answer, _ in first)
+        # Some may have been opened for a later run by a worker that has died since.
+        through = all(each.answer and each.run == first[0].run for each in first)
         if through and first == [await part.seal("hold", sealer) for part in self.parts]:
-            if any(answer == _TO_PAUSE for answer, _ in first):
+            if any(each.answer == _TO_PAUSE for each in first):
                 for part in self.parts:
                     await part.seal("rest", sealer)
                 return False
-            if closing and all([(await part.seal("close", sealer))[0] for part in self.parts]):
+            if closing and all([(await part.seal("close", sealer)).answer for part in self.parts]):
                 return True
         for part in self.parts:
             await part.seal("let_go", sealer)
         return False
+
+    async def reopen(self, run: int) -> bool:
+        """Open it for a later *run*, once, if it was closed in an earlier one. Returns whether it is open.
+
+        It goes on with what it holds: queues, hosts, what was seen, knobs, dead letters. What counts for one
+        run begins anew, everything queued is a new target, and it is paused if new runs begin so. Any number
+        of workers may call it; when one dies over it, the next goes on.
+        """
+        return all([await part.reopen(run) for part in self.parts])
 
     async def fill(self, done: int) -> Figures:
         """Say that a step of bringing in what earlier runs know is *done*: MARKING, then QUEUING.

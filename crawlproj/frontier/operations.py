@@ -153,18 +153,28 @@ class Operations(Parts):
         return moved
 
     async def mark_seen(
-        self, seen: Mapping[str, Sequence[int]], *, results: Sequence[int] = (), started: int = 0
+        self,
+        seen: Mapping[str, Sequence[int]],
+        *,
+        results: Sequence[int] = (),
+        started: int = 0,
+        size: int = 0,
     ) -> None:
-        """Restore what a lost frontier knew, queuing nothing. *seen* has fingerprints by host."""
+        """Restore what a lost frontier knew, queuing nothing. *seen* has fingerprints by host.
+
+        What was *started* counts as let in, too. *size* is what bodies were reported, in bytes.
+        """
         shares: dict[int, list[int]] = {number: [] for number in range(len(self.parts))}
         for host, fingerprints in seen.items():
             shares[self._number(host)] += fingerprints
         for number, share in shares.items():
             for start in range(0, len(share), PAGE):
-                await self.parts[number].mark(0, share[start : start + PAGE], ())
+                await self.parts[number].mark(seen=share[start : start + PAGE])
         for start in range(0, len(results), PAGE):
-            await self.parts[0].mark(0, (), results[start : start + PAGE])
-        await self.parts[0].mark(started, (), ())
+            await self.parts[0].mark(results=results[start : start + PAGE])
+        many = len(self.parts) if started or size else 0
+        for number, part in enumerate(self.parts[:many]):  # shared out as the limit on URLs is
+            await part.mark(started=(started + many - 1 - number) // many, size=0 if number else size)
 
     async def hosts(self) -> list[HostView]:
         """Return every host there is, in alphabetical order: an operator's view, no snapshot."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CHUNK = 100  # links or hosts in one script: it stays below a millisecond or so on the server
 REPORTS = 64  # leases that end in one script, as long as their links are few
 MAX_PRIORITY = 2**53  # what a number in Lua and the score of a sorted set keep apart
-FORMAT = 2  # of what is written, as in lua/common.lua; another one is not read
+FORMAT = 3  # of what is written, as in lua/common.lua; another one is not read
 _OTHER_FORMAT = "the frontier of this run was written by another version: finish it with that, or rebuild it"
 NO_KNOBS: Mapping[str, Value] = MappingProxyType({})
 PAGE = 1000  # letters or entries read at once
@@ -62,6 +62,16 @@ class Inspection(NamedTuple):
     faults: list[str]
 
 
+class Sealing(NamedTuple):
+    """What a partition says when it is asked to close."""
+
+    answer: int  #: see `lua/seal.lua`
+    activity: int  #: grows with whatever enters or leaves
+    run: int  #: that it is open for, or was
+
+
+_MORE = 2  # what `reopen` says while there is something to do
+
 #: What operations need before them, in this order: all but a few of them hosts and their queues.
 _SWITCHES = ("common",)
 _QUEUES = ("common", "hosts", "queues")
@@ -83,6 +93,7 @@ class Partition:
     def __init__(self, redis: Client, scripts: Scripts, prefix: str) -> None:
         self.prefix = prefix
         self.figures = Figures()
+        self.run = 0  #: what its user is at work on; 0: whichever run there is
         self._redis = redis
         self._scripts = scripts
         self._keys = (prefix,)
@@ -138,7 +149,10 @@ class Partition:
         """
         keys = (self.prefix, key)
         if not self._scripts.are_together(*keys):
+            over = self.figures.over
             await self.schedule(entries, counted=False, token="")
+            if self.figures.over > over:
+                return False  # it stays for a later run
             return bool(await self._scripts.call(script(__package__, "drop_from"), (key,), raw))
         call = self._scripts.call(_operation("take_from"), keys, raw, *_links(entries, counted=False))
         taken, figures = await self._answer(call)
@@ -147,7 +161,7 @@ class Partition:
 
     async def next(self, worker: str, n: int, lease_ms: int, left: int) -> Share:
         """Lease at most *n* URLs, at most *left* of them new targets (-1: as many as the limit allows)."""
-        wait, figures, flat = await self._call("next", worker, n, lease_ms, left, allow_oom=True)
+        wait, figures, flat = await self._call("next", worker, n, lease_ms, left, self.run, allow_oom=True)
         self._note(figures)
         grants = [
             Grant(
@@ -244,11 +258,20 @@ class Partition:
         """Give expired leases back to their hosts. Returns how many."""
         return int(await self._call("reclaim", allow_oom=True))
 
-    async def seal(self, what: str = "close", sealer: str = "") -> tuple[int, int]:
-        """Close it if nothing is left; see `lua/seal.lua`. Returns its answer, and a number that grows."""
-        answer, figures, activity = await self._call("seal", what, sealer, allow_oom=True)
+    async def seal(self, what: str = "close", sealer: str = "") -> Sealing:
+        """Close it if nothing is left; see `lua/seal.lua`."""
+        answer, figures, activity, run = await self._call("seal", what, sealer, self.run, allow_oom=True)
         self._note(figures)
-        return int(answer), int(activity)
+        return Sealing(int(answer), int(activity), int(run))
+
+    async def reopen(self, run: int) -> bool:
+        """Open it for a later run; see `lua/reopen.lua`. Returns whether it is open."""
+        answer = _MORE
+        while answer == _MORE:
+            answer, figures = await self._call("reopen", run, allow_oom=True)
+            self._note(figures)
+        self.run = run
+        return bool(answer)
 
     async def control(self, what: str, reason: str = "") -> None:
         """Pause, resume or stop; nothing: read the figures."""
@@ -277,10 +300,12 @@ class Partition:
         flat = [part for item, moves in chosen for part in (item, int(moves))]
         return int(await self._call("reprioritise", host, old, new, *flat, allow_oom=True))
 
-    async def mark(self, started: int, seen: Sequence[int], results: Sequence[int]) -> None:
-        """Restore what counted as started, seen and a result, without queuing anything."""
+    async def mark(
+        self, *, started: int = 0, size: int = 0, seen: Sequence[int] = (), results: Sequence[int] = ()
+    ) -> None:
+        """Restore what counted as started, as bytes, seen and a result, without queuing anything."""
         flat = (*map(str, seen), *map(str, results))
-        self._note(await self._call("mark", started, len(seen), *flat))
+        self._note(await self._call("mark", started, size, len(seen), *flat))
 
     async def hosts(self, names: Sequence[str]) -> list[HostView]:
         """Return some hosts; those it does not know are left out."""

@@ -45,7 +45,10 @@ class Figures(NamedTuple):
     seen: int = 0
     dead: int = 0
     late: int = 0
-    fresh: int = 0  #: queued that would be new targets: neither tried before nor a redirect's end
+    fresh: int = 0  #: queued that would be new targets: neither tried before in this run nor a redirect's end
+    admitted: int = 0  #: URLs that the limit on these counts
+    over: int = 0  #: how often one was turned away for that limit
+    bytes: int = 0  #: of the bodies that were reported
     paused: bool = False
     stop: str = ""
     closed: bool = False
@@ -63,7 +66,7 @@ class Figures(NamedTuple):
     @classmethod
     def sum(cls, all_of: Sequence[Figures]) -> Figures:
         """Return the figures of several partitions as those of one frontier."""
-        counts = [sum(column) for column in zip(*(each[:9] for each in all_of), strict=True)]
+        counts = [sum(column) for column in zip(*(each[:_COUNTS] for each in all_of), strict=True)]
         return cls._make(
             (
                 *counts,
@@ -75,6 +78,9 @@ class Figures(NamedTuple):
                 min((each.filling for each in all_of if each.filling), default=0),
             )
         )
+
+
+_COUNTS = Figures._fields.index("paused")  # what stands before it is counted
 
 
 class Grant(NamedTuple):

@@ -120,6 +120,7 @@ class Letter(NamedTuple):
     item: Item
     reason: str
     attempts: int
+    run: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +151,8 @@ class Model:
         self.seen: set[str] = set()
         self.results: set[int] = set()
         self.dead: list[Letter] = []
-        self.started = self.late = 0
+        self.run = 1
+        self.started = self.late = self.admitted = self.over = self.bytes = 0
         self.paused = bool(knobs["pause_at_start"])
         self.closed = self.paused_at_finish = self.may_finish = False
         self.stopped = ""
@@ -254,6 +256,11 @@ class Model:
     def _admit(self, links: tuple[Link, ...], *, counted: bool) -> int:
         added = 0
         for link in links:
+            if link.url not in self.seen and not counted:
+                if self.is_full_of_urls():
+                    self.over += 1
+                    continue
+                self.admitted += 1
             if link.forced or link.url not in self.seen:
                 item = Item(link.url, counted, same_path=link.same_path)
                 self._put(link.host, item, link.priority, head=link.head)
@@ -262,6 +269,10 @@ class Model:
         if added:
             self.may_finish = False
         return added
+
+    def is_full_of_urls(self) -> bool:
+        limit = self.knobs["max_urls"]
+        return bool(limit) and self.admitted >= limit
 
     def schedule(self, links: tuple[Link, ...], *, counted: bool) -> int:
         """Returns how many were new."""
@@ -365,6 +376,7 @@ class Model:
             self.late += 1
             return False, 0
         lease, host = ended
+        self.bytes += ending.size
         if ending.incident:
             self._back_off(host, lease, ending)
         self._rest(host, ending)
@@ -375,7 +387,7 @@ class Model:
             host.spent += self.cost_of(host, lease.item) + int(self.knob(host, "error_penalty"))
             host.errors += 1
         elif ending.outcome == "unreadable":
-            self.dead.append(Letter(host.name, lease.item, "unreadable", lease.item.attempts))
+            self.dead.append(Letter(host.name, lease.item, "unreadable", lease.item.attempts, self.run))
         elif ending.outcome == "retry":
             self._try_again(host, lease, ending)
         self.results.update(ending.results)
@@ -436,7 +448,7 @@ class Model:
             lease, host = self._end(token)
             item = replace(lease.item, kills=lease.item.kills + 1, counted=True)
             if item.kills >= self.knob(host, "max_kills"):
-                self.dead.append(Letter(host.name, item, "killed_its_worker", item.attempts))
+                self.dead.append(Letter(host.name, item, "killed_its_worker", item.attempts, self.run))
             else:
                 self._put(host.name, item, lease.priority, head=True)
             host.due = max(host.due, self.now + self.interval_of(host)[0])  # it may have been asked
@@ -518,12 +530,8 @@ class Model:
         self._look_again(looked_at)
 
     def join(self, knobs: Mapping[str, float], looked_at: list[str]) -> None:
-        """A worker comes with knobs on its command line. No limit on targets is no wish to lift one."""
-        turned = {
-            name: value
-            for name, value in knobs.items()
-            if value != self.knobs[name] and (name, value) != ("max_target", 0)
-        }
+        """A worker comes with knobs on its command line."""
+        turned = {name: value for name, value in knobs.items() if value != self.knobs[name]}
         self.version += bool(turned)
         self.knobs.update(turned)
         self._look_again(looked_at)
@@ -549,11 +557,13 @@ class Model:
         self._settle()
         return len(moving)
 
-    def mark_seen(self, urls: list[str], results: Iterable[int], started: int) -> None:
+    def mark_seen(self, urls: list[str], results: Iterable[int], started: int, size: int) -> None:
         """Restore what was known, without queuing anything."""
         self.seen.update(urls)
         self.results.update(results)
         self.started += started
+        self.admitted += started
+        self.bytes += size
 
     def delete_host(self, name: str) -> int:
         """Returns how many URLs were pending. They stay seen."""
@@ -564,10 +574,11 @@ class Model:
         return host.queued + len(delayed)
 
     def requeue(self, letters: list[Letter]) -> int:
-        """As if they had never been tried; they are no new targets. Returns how many there were."""
+        """As if they had never been tried; those of this run are no new targets. Returns how many."""
         for letter in letters:
             self.dead.remove(letter)
-            self._put(letter.host, replace(letter.item, attempts=0, kills=0, counted=True), 0)
+            item = replace(letter.item, attempts=0, kills=0, counted=letter.run == self.run)
+            self._put(letter.host, item, 0)
         self._settle()
         return len(letters)
 
@@ -584,6 +595,22 @@ class Model:
         if not self.may_seal():
             return False
         self.closed = True
+        return True
+
+    def reopen(self, run: int) -> bool:
+        """Once per run: it goes on with what it holds, and none of that has counted. Says if it is open."""
+        if not self.closed or run <= self.run:
+            return not self.closed
+        self.run = run
+        self.closed = self.paused_at_finish = self.may_finish = False
+        self.paused = bool(self.knobs["pause_at_start"])
+        self.stopped = ""
+        self.started = self.late = self.admitted = self.over = self.bytes = 0
+        self.results = set()
+        for host in self.hosts.values():
+            for priority, level in host.levels.items():
+                host.levels[priority] = deque(replace(item, counted=False) for item in level)
+        self.delayed = [each._replace(item=replace(each.item, counted=False)) for each in self.delayed]
         return True
 
     def may_seal(self) -> bool:
@@ -613,4 +640,5 @@ class Model:
 
     @property
     def fresh(self) -> int:
-        return sum(not item.counted for host in self.hosts.values() for _, item in host.items)
+        waiting = [item for host in self.hosts.values() for _, item in host.items]
+        return sum(not item.counted for item in (*waiting, *(each.item for each in self.delayed)))

@@ -167,7 +167,7 @@ async def test_who_joins_turns_what_its_command_line_says_and_no_more(fleet):
     """An operator's knobs stay; those that are turned hold for those who were there before."""
     frontier = await fleet(session_balance=5)
     await frontier.set_crawl(interval_ms=HOUR, max_target=9)
-    await fleet(error_penalty=3, max_target=0)  # no limit is none of this worker's
+    await fleet(error_penalty=3)
     found = await frontier.crawl_knobs()
     assert (found["session_balance"], found["interval_ms"], found["error_penalty"]) == (5, HOUR, 3)
     assert found["max_target"] == 9

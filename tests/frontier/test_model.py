@@ -98,12 +98,13 @@ KNOBS = {
     "hold_queues": often(1, 0),
     "total_bandwidth_kb": often(0, 125),
     "max_target": often(0, 5, 20),
+    "max_urls": often(0, 8, 20),
     "pause_at_start": often(0, 1),
     "pause_at_finish": often(0, 1),
 }
 SHAPE = (  # what most depends on
     "ready_backlog", "in_flight", "interval_ms", "session_balance", "snooze_deactivate_ms", "max_kills",
-    "retry_delay_ms", "pause_at_finish", "max_target",
+    "retry_delay_ms", "pause_at_finish", "max_target", "max_urls",
 )  # fmt: skip
 BEGIN = st.builds(
     lambda shape, more: {**more, **shape},
@@ -272,6 +273,9 @@ class Both(RuleBasedStateMachine):
             dead=len(model.dead),
             late=model.late,
             fresh=model.fresh,
+            admitted=model.admitted,
+            over=model.over,
+            bytes=model.bytes,
             paused=model.paused,
             stop=model.stopped,
             closed=model.closed,
@@ -326,8 +330,9 @@ class Both(RuleBasedStateMachine):
         if self.model.closed:
             self.refused(operation)
         else:
-            self.agree(self.run(operation), not gone)
-            self.model.schedule(() if gone else links, counted=False)
+            taken = not gone and not self.model.is_full_of_urls()
+            self.agree(self.run(operation), taken)
+            self.model.schedule(links if taken else (), counted=False)
         self.run(self.redis.delete("feed"))
 
     def refused(self, operation):
@@ -496,7 +501,7 @@ class Both(RuleBasedStateMachine):
         looked_at = self.run(self._looked_at(knobs))
         joining = replace(BASE, knobs={**BASE.knobs, **knobs}, turned=frozenset(knobs))
         filters = self.run(self._fixed())
-        self.run(self.frontiers[worker].create(replace(joining, **filters)))
+        self.run(self.frontiers[worker].create(replace(joining, **filters), run=self.model.run))
         self.model.join(knobs, looked_at)
 
     async def _fixed(self):
@@ -601,14 +606,14 @@ class Both(RuleBasedStateMachine):
     async def _letters(self):
         return [letter.id async for letter in self.frontier.dead_letters()]
 
-    @rule(links=LINKS, results=ENDING["results"], started=often(0, 1))
-    def mark_seen(self, links, results, started):
+    @rule(links=LINKS, results=ENDING["results"], started=often(0, 1), size=often(0, 500))
+    def mark_seen(self, links, results, started, size):
         """What was known before is known again."""
         seen = {}
         for each in links:
             seen.setdefault(each.host, []).append(_entry(each).fingerprint)
-        self.run(self.frontier.mark_seen(seen, results=results, started=started))
-        self.model.mark_seen([each.url for each in links], results, started)
+        self.run(self.frontier.mark_seen(seen, results=results, started=started, size=size))
+        self.model.mark_seen([each.url for each in links], results, started, size)
 
     @precondition(lambda self: not self.model.paused)
     @rule(for_long=YES)
@@ -636,6 +641,19 @@ class Both(RuleBasedStateMachine):
     @rule(worker=st.integers(0, 1))
     def seal(self, worker):
         self.agree(self.run(self.frontiers[worker].seal()), self.model.seal())
+
+    @rule(worker=st.integers(0, 1), later=often(1, 0, 2), how=st.fixed_dictionaries(ENDING))
+    def go_on(self, worker, later, how):
+        """A limit stops the run, and the next one goes on where it was, also with what is tried again."""
+        if later:
+            self.stop("enough")
+            for token in list(self.model.leases):
+                self.end(worker, [Ending(token=token, **{**how, "outcome": "retry"})])
+            self.seal(worker)
+        run = self.model.run + later
+        for each in self.frontiers:
+            self.agree(self.run(each.reopen(run)), self.model.reopen(run))
+        self.compare()
 
     # --- the end ---------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ async def test_hosts_are_spread_and_each_url_enters_once(make):
     added = await asyncio.gather(frontier.schedule(entries), other.schedule(entries))
     assert sum(added) == 180
     assert (await frontier.refresh()) == (await other.refresh())
-    assert frontier.figures[:9] == (180, 0, 0, 0, 0, 180, 0, 0, 180)
+    assert frontier.figures[:12] == (180, 0, 0, 0, 0, 180, 0, 0, 180, 180, 0, 0)
     assert min(by_part(frontier, "queued")) > 20
     assert sum(by_part(frontier, "queued")) == 180
     assert [view.host for view in await frontier.hosts()] == sorted(f"h{n}.test" for n in range(60))
@@ -194,10 +194,10 @@ def test_sums():
 
     And filled as far as the one that has come least far.
     """
-    one = Figures(*range(1, 10), paused=True, stop="", closed=True, version=3, filling=2)
-    two = Figures(*range(10, 100, 10), paused=False, stop="why", closed=False, version=5)
+    one = Figures(*range(1, 13), paused=True, stop="", closed=True, version=3, filling=2)
+    two = Figures(*range(10, 130, 10), paused=False, stop="why", closed=False, version=5)
     both = Figures.sum([one, two])
-    assert both == (11, 22, 33, 44, 55, 66, 77, 88, 99, True, "why", False, 5, 2)
+    assert both == (11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132, True, "why", False, 5, 2)
     assert Figures.sum([one, two._replace(closed=True)]).closed
     assert Figures.sum([one, two._replace(filling=1)]).filling == 1
 
@@ -377,7 +377,7 @@ async def test_what_was_known_is_restored_where_it_belongs(make):
     for entry in entries:
         seen.setdefault(entry.host, []).append(entry.fingerprint)
     await frontier.mark_seen(seen, results=[1, 2, 3], started=4)
-    assert (await frontier.refresh())[:9] == (0, 0, 0, 4, 3, 40, 0, 0, 0)
+    assert (await frontier.refresh())[:10] == (0, 0, 0, 4, 3, 40, 0, 0, 0, 4)
     assert await frontier.schedule(entries) == 0
     await frontier.schedule([link("new.test/"), link("newer.test/")])
     assert len(await crawl(frontier)) == 1
@@ -573,7 +573,7 @@ async def test_a_sealer_that_was_slow_closes_nothing(make, fleet, monkeypatch, n
 async def test_a_sealer_does_not_take_anothers_hold_away(make):
     """While one looks twice, another that gives up leaves its hold as it is."""
     frontier, one, other = [await make() for _ in range(3)]
-    assert [await part.seal("hold", "one") for part in one.parts] == [(1, 0)] * 3
+    assert [await part.seal("hold", "one") for part in one.parts] == [(1, 0, 1)] * 3
     assert not await other.seal()
     call = asyncio.create_task(frontier.schedule(links(A, 1)))
     _, waiting = await asyncio.wait([call], timeout=0.2)

@@ -4,7 +4,8 @@
 -- KEYS[1]  the prefix of one partition of a crawl's frontier, `frontier:{id}:`; its keys share the hash tag
 --
 --   ctl        string  the crawl's knobs (crawlproj/knobs.py) and switches (paused, stop, closed, …), packed;
---                      filling: 1 or 2 while pages of earlier runs are being brought in, see fill.lua
+--                      filling: 1 or 2 while pages of earlier runs are being brought in, see fill.lua;
+--                      run: which run of the crawl it is open for, or was, see reopen.lua
 --   ctr        string  counters, packed, changed in the script that changes what they count
 --   s:<n>      set     seen fingerprints, as integers, in shards small enough to stay compact
 --   b:<n>      string  or bits of the Bloom filter, if that is the seen filter
@@ -24,7 +25,7 @@
 --
 -- A host is in exactly one of ready, inactive, snoozed, in process, retired, exhausted: `place` alone moves
 -- it. In process is what its fields say and no key of its own: its leases are in `inproc`. An item of a
--- queue is the entry, or "!attempts,kills,counted!entry".
+-- queue is the entry, or "!attempts,kills,run!entry": the run in which it has counted as a target, or 0.
 --
 -- A command costs more than what it does, so there are few: hosts and counters are read together, changed in
 -- memory, and written together by `settle`, with which every operation that changes something ends. How much
@@ -40,7 +41,7 @@ if not ctl then
   return redis.error_reply('NOFRONTIER there is no such frontier')
 end
 ctl = cmsgpack.unpack(ctl)
-if ctl.format ~= 2 then  -- as in crawlproj/frontier/partition.py
+if ctl.format ~= 3 then  -- as in crawlproj/frontier/partition.py
   return redis.error_reply('FORMAT this frontier was written by another version')
 end
 local SHARD = 18446744073709551616 / ctl.shards
@@ -86,17 +87,20 @@ local function call_with(list, ...)
   end
 end
 
-local FIGURES = { 'queued', 'held', 'leased', 'started', 'results', 'seen', 'dead', 'late', 'fresh' }
+local FIGURES = {
+  'queued', 'held', 'leased', 'started', 'results', 'seen', 'dead', 'late', 'fresh', 'admitted', 'over', 'bytes',
+}
 
 local function figures()
   local found = {}
   for i, name in ipairs(FIGURES) do
     found[i] = ctr[name] or 0
   end
-  found[10] = ctl.paused or 0
-  found[11] = ctl.stop or ''
-  found[12] = ctl.closed or 0
-  found[13] = ctl.version
-  found[14] = ctl.filling or 0
+  local n = #FIGURES
+  found[n + 1] = ctl.paused or 0
+  found[n + 2] = ctl.stop or ''
+  found[n + 3] = ctl.closed or 0
+  found[n + 4] = ctl.version
+  found[n + 5] = ctl.filling or 0
   return found
 end

@@ -1,7 +1,7 @@
 -- Make a frontier, or join it.
 -- KEYS[1] prefix   ARGV[1] what is fixed for its life, [2] the knobs of a new one, [3] the knobs that a joining
--- worker was told to change; each a JSON object. A max_target of 0 is no limit of this worker's, and leaves
--- that of another alone
+-- worker was told to change; each a JSON object. That goes for limits as for all others: a worker that was told
+-- nothing leaves those of others alone, and one that was told 0 lifts them
 -- returns nothing, or the name of the first fixed thing that is another here, and what it is
 local key = KEYS[1] .. 'ctl'
 local fixed, packed = cjson.decode(ARGV[1]), redis.call('GET', key)
@@ -22,7 +22,7 @@ if ctl then
     end
   end
   for name, value in pairs(cjson.decode(ARGV[3])) do
-    if ctl[name] ~= value and not (name == 'max_target' and value == 0) then
+    if ctl[name] ~= value then
       ctl[name], changed = value, true
       if name == 'precedence' then
         ctl.precedences = 1  -- hosts have different ones from now on

@@ -55,6 +55,7 @@ local function finish(lease, i, last)
     back_off(h, asked, jitter, lease.at)
   end
   time_anew(h, tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]))
+  count('bytes', tonumber(ARGV[i + 6]))
   if outcome == 's' then
     if h.more then
       h.more.bo = 0

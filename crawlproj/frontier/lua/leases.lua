@@ -2,7 +2,8 @@
 
 local function bury(host, entry, reason, attempts)
   count('dead', 1)
-  redis.call('XADD', P .. 'dead', '*', 'host', host, 'entry', entry, 'reason', reason, 'attempts', attempts)
+  redis.call('XADD', P .. 'dead', '*', 'host', host, 'entry', entry, 'reason', reason, 'attempts', attempts,
+    'run', digits(ctl.run))
 end
 
 -- The wait before attempt `steps` + 2, jitter in 0…1.

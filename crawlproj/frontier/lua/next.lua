@@ -1,9 +1,13 @@
 -- Lease what is due, at most n.
--- KEYS[1] prefix   ARGV worker, n, lease in ms, how many may be new targets (-1: as many as max_target says)
+-- KEYS[1] prefix   ARGV worker, n, lease in ms, how many may be new targets (-1: as many as max_target says), the
+-- run that the worker is at (0: whichever)
 -- returns ms until something is due (-1: nothing is, -2: though something is queued, no host leads to
 -- it), the figures, then per lease: token, host, attempts, interval in ms (-1: the crawl's), the host's own
 -- knobs as JSON (nothing: it has none), entry
 local worker, n, lease_ms, left = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+if ctl.run > tonumber(ARGV[5]) and ARGV[5] ~= '0' then
+  return redis.error_reply('CLOSED the run is sealed, and a later one goes on with its frontier')
+end
 local LOOKS = 256  -- hosts looked at beyond those leased: they have been retired since they were queued
 reclaim()
 

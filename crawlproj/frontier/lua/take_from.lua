@@ -1,10 +1,13 @@
 -- Take one entry from a start-URL key and let its requests in, in one step.
 -- KEYS[1] prefix, KEYS[2] the key   ARGV the entry as it was read, then links as in schedule.lua
--- returns 1, or 0 if another worker has taken it; then the figures
+-- returns 1, or 0 if another worker has taken it, or no room is left for it; then the figures
 if ctl.closed == 1 then
   return redis.error_reply('CLOSED the run is sealed')
 elseif ctl.closing then
   return redis.error_reply('TRYAGAIN the run is being sealed')
+end
+if #ARGV > 1 and room() <= 0 then
+  return { 0, figures() }  -- it stays for a later run
 end
 local kind = redis.call('TYPE', KEYS[2]).ok
 local taken = 0

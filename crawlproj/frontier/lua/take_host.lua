@@ -14,9 +14,11 @@ if taken == tonumber(ARGV[2]) then
   return taken
 end
 for _, packed in ipairs(redis.call('ZRANGE', P .. 'delayed', 0, -1)) do
-  if cmsgpack.unpack(packed)[2] == h.name then
+  local d = cmsgpack.unpack(packed)  -- token, host, priority, item
+  if d[2] == h.name then
     redis.call('ZREM', P .. 'delayed', packed)
     count('queued', -1)
+    count('fresh', -fresh(d[4]))
     taken = taken + 1
   end
 end
