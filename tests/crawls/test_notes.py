@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from aiohttp import web
 
 from crawlproj.crawls import lifecycle, notes
+from tests.crawl.support import linking
 
 
 @pytest.fixture
@@ -107,3 +109,82 @@ async def test_stop_reason_is_read_back(database, crawl_id):
     assert await notes.stop_reason(database, crawl_id) is None
     await write(database, crawl_id, notes.results_note(limit=1, results=2))
     assert await notes.stop_reason(database, crawl_id) == "ExceedResultsCountLimit"
+
+
+OWN_NOTES = """
+from scrapy import Request, Spider
+
+from crawlproj.worker import Worker
+
+
+class PriceCheck:
+    def __init__(self, crawler):
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls(crawler)
+
+    async def process_item(self, item):
+        if item["price"] <= 0:
+            await Worker.of(self.crawler).note(
+                "PRICE_CHECK", f"a price of {item['price']}", {"url": item["url"], "price": item["price"]}
+            )
+        return item
+
+
+class Shop(Spider):
+    name = "shop"
+    custom_settings = {"ITEM_PIPELINES": {f"{__name__}.PriceCheck": 300}}
+
+    async def start(self):
+        for url in self.seeds.split():
+            yield Request(url)
+
+    async def parse(self, response):
+        if response.url.endswith("/odd"):
+            await Worker.of(self.crawler).note("LAYOUT", "a page has no basket")
+        yield {"url": response.url, "price": 0 if response.url.endswith("/free") else 5}
+"""
+
+
+def test_notes_of_a_real_crawl(site, crawl, spider_source):
+    """A pipeline and a spider write notes of their own; a host that is ill, and well again, has its two."""
+    spider_source(OWN_NOTES)
+    for path in ("/free", "/odd"):
+        site.add(path, linking())
+    tries = []
+
+    def recovers(request):
+        tries.append(request)
+        return web.Response(status=503) if len(tries) < 5 else web.Response(text="well again")
+
+    ill = site.host(2) + "/"
+    site.add("/", recovers)
+    result = crawl("shop", {"MAX_ATTEMPTS": 9}, seeds=[site.url + "/free", site.url + "/odd", ill])
+    assert result.returncode == 0, result.stderr
+    found = {note["namespace"]: note for note in result.notes}
+    assert len(result.notes) == len(found) == 4
+    assert found["PRICE_CHECK"]["message"] == "a price of 0"
+    assert found["PRICE_CHECK"]["fields"] == {"url": site.url + "/free", "price": 0}
+    assert (found["LAYOUT"]["message"], found["LAYOUT"]["fields"]) == ("a page has no basket", {})
+    host = ill.split("/")[2]
+    fields = found["HOST_INCIDENT"]["fields"]
+    assert (fields["host"], fields["incidents"], fields["reason"]) == (host, 3, "http_503")
+    assert found["HOST_INCIDENT"]["message"].startswith(f"{host} is ")
+    assert found["HOST_RECOVERED"]["fields"]["host"] == host
+    assert [note["namespace"] for note in result.notes][-1] == "HOST_RECOVERED"
+
+
+def test_a_host_that_asks_for_a_long_wait(site, crawl):
+    """One answer that asks for ten minutes is worth a note; the run ends all the same."""
+    site.add("/", linking("/1", "/2"))
+    site.add("/1", linking())
+    site.add("/2", "", status=429, headers={"Retry-After": "600"})
+    settings = {"MAX_ATTEMPTS": 1, "FRONTIER_RETRY_DELAY_MAX_MS": 900_000}
+    result = crawl("site", settings, seeds=site.url + "/")
+    assert result.returncode == 0, result.stderr
+    (note,) = result.notes
+    host = site.url.split("/")[2]
+    assert note["message"] == f"{host} is left alone for 10 min after 1 \N{MULTIPLICATION SIGN} http_429"
+    assert note["fields"] == {"host": host, "incidents": 1, "reason": "http_429", "wait_seconds": 600}
