@@ -35,7 +35,6 @@ MOST_HOSTS = 10_000  # in trouble at once, that a worker keeps in mind: 3 MB
 MOST_NOTES = 100  # of a run; whoever reads so many reads no more
 
 _Note: TypeAlias = tuple[str, str, dict[str, Any]]  # namespace, message, fields
-_LOCK_CLASS = 0x686F7374  # "host"; advisory locks of other kinds have other classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +137,7 @@ async def write(database: Database, crawl_id: int, found: Trouble | Recovery, wa
 
     async def work(connection: AsyncConnection[Any]) -> bool:
         # Of several workers that find the same the second one has to see what the first has written.
-        await connection.execute(_sql("note_lock"), {"class": _LOCK_CLASS, "crawl_id": crawl_id})
+        await connection.execute(_sql("lock"), {"crawl_id": crawl_id})
         values = {"crawl_id": crawl_id, "host": clean(found.host)}
         cursor = connection.cursor(row_factory=dict_row)
         before = await (await cursor.execute(_sql("host_notes"), values)).fetchone()
