@@ -261,13 +261,14 @@ class FrontierScheduler(BaseScheduler):
             while self._pending:
                 await self._may_begin()
                 batch = await self._worker.codec.assign(self._pending[:500])
-                epoch = self._worker.seen.epoch
+                epoch, over = self._worker.seen.epoch, self._worker.frontier.figures.over
                 added = await self._worker.frontier.schedule(batch)
                 if epoch != self._worker.seen.epoch:
                     continue  # a new connection: whether the server still has what went before, nobody knows
                 del self._pending[: len(batch)]
-                for entry in batch:
-                    self._worker.seen.add(entry.fingerprint)
+                if over == self._worker.frontier.figures.over:  # else some are not seen: no room was left
+                    for entry in batch:
+                        self._worker.seen.add(entry.fingerprint)
                 if len(batch) > added:
                     self._crawler.stats.inc_value("dupefilter/filtered", len(batch) - added)
                 self._wanted.set()

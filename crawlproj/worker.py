@@ -184,7 +184,10 @@ class Worker:
         if continues:
             await self.frontier.reopen(self.crawl.run)
         await self.frontier.create(
-            self.config, self.codec.fixed(), fills=self.crawl.run > 1 and not continues
+            self.config,
+            self.codec.fixed(),
+            run=self.crawl.run,
+            fills=self.crawl.run > 1 and not continues,
         )
         # Whoever wrote the note may have died before it could tell the frontier, or Redis may have lost it.
         told = await notes.stop_reason(self.database, self.crawl.id)

@@ -75,7 +75,7 @@ class ReportPipeline:
         visit = worker.visits.get(page.lease.token)
         if visit is not None and visit.known_since not in {None, worker.seen.epoch}:
             await self._send(self._known(visit))
-        epoch = worker.seen.epoch
+        epoch, over = worker.seen.epoch, worker.frontier.figures.over
         in_time, added = await worker.frontier.finish(
             page.lease.token,
             _OUTCOMES[page.schedule_status],
@@ -91,7 +91,8 @@ class ReportPipeline:
             # A new connection: whether the server still has what went before, nobody knows.
             await self._send([*page.outlinks, *(self._known(visit) if visit is not None else ())])
         elif in_time:
-            for entry in page.outlinks:
+            # Unless the limit on URLs has turned some away: those may come in when they are found again.
+            for entry in page.outlinks if over == worker.frontier.figures.over else ():
                 worker.seen.add(entry.url if entry.plain else entry.fingerprint)
             self._stats.inc_value("page/outlinks", added)
         if not in_time:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from scrapy.settings import Settings
@@ -12,8 +13,10 @@ from crawlproj.config import Config
 from crawlproj.exceptions import BadSetting, Refused
 from crawlproj.frontier.partition import Partition
 from crawlproj.frontier.records import Outcome
+from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.knobs import KNOBS
-from tests.frontier.conftest import config, crawl, lease, lease_one, link, links, name_of, succeed
+from crawlproj.scheduler import FrontierScheduler
+from tests.frontier.conftest import CODEC, config, crawl, lease, lease_one, link, links, name_of, succeed
 
 LIMITS = ("max_time_seconds", "max_target", "max_result", "max_urls", "max_bytes")
 HOUR = 3_600_000
@@ -152,6 +155,24 @@ async def test_a_start_url_for_which_no_room_is_left_stays_in_its_key(fleet, par
     await frontier.set_crawl(max_urls=0)
     assert await frontier.take_from(key, b"y", entries["y"])
     assert await fleet.redis.lrange(key, 0, -1) == [b"x"]
+
+
+async def test_a_worker_does_not_take_for_seen_what_was_turned_away(fleet):
+    """It sends it again when the spider asks for it again; what came in before it remembers."""
+    frontier, seen = await fleet(max_urls=2), SeenCache(100)
+    stats = SimpleNamespace(inc_value=lambda *_: None)
+    worker = SimpleNamespace(seen=seen, frontier=frontier, codec=CODEC, config=None)
+    scheduler = FrontierScheduler(SimpleNamespace(stats=stats), worker)
+    for first, taken in ((links(A, 1), 1), (links(A, 3), 1), (links(A, 3), 0)):
+        before = frontier.figures.admitted
+        scheduler._pending = list(first)
+        await scheduler._schedule()
+        assert frontier.figures.admitted - before == taken
+    assert [entry.fingerprint in seen for entry in links(A, 3)] == [True, False, False]
+    await frontier.set_crawl(max_urls=3)
+    scheduler._pending = links(A, 3)
+    await scheduler._schedule()
+    assert all(entry.fingerprint in seen for entry in links(A, 3))
 
 
 async def test_bytes_are_counted_once(fleet):

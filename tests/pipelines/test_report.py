@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from crawlproj.frontier.codec import Codec
+from crawlproj.frontier.records import Figures
 from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.items import FetchStatus, Lease, PageObject, ScheduleStatus, Visit
 from crawlproj.scheduler import FrontierScheduler
@@ -32,12 +33,15 @@ class LosingFrontier:
     No real server can be made to lose just what it had confirmed of one call, between two scripts of it.
     """
 
-    def __init__(self, seen, loses, *, in_time=True):
+    def __init__(self, seen, loses, *, in_time=True, turns_away=0):
         self.sent = []
+        self.figures = Figures()
+        self._turns_away = turns_away
         self._seen, self._loses, self._in_time = seen, list(loses), in_time
 
     def _call(self, links):
         self.sent.append([entry.url for entry in links])
+        self.figures = self.figures._replace(over=self.figures.over + self._turns_away)
         if self._loses.pop(0):
             self._seen.clear()
 
@@ -54,14 +58,14 @@ def link(path):
     return CODEC.encode_link(f"http://e.test/{path}", 1)
 
 
-async def report(loses, *, known_before=False, in_time=True):
+async def report(loses, *, known_before=False, in_time=True, turns_away=0):
     """Report a page with one new link and one known one; return what was sent, and the cache."""
     seen = SeenCache(100)
     page = CODEC.decode("e.test", b"h0/")
     visit = Visit(lease=LEASE, entry=page, known_links=["http://e.test/known"], known_since=seen.epoch)
     if known_before:
         seen.clear()
-    frontier = LosingFrontier(seen, loses, in_time=in_time)
+    frontier = LosingFrontier(seen, loses, in_time=in_time, turns_away=turns_away)
     noted: list[PageObject] = []
     worker = SimpleNamespace(
         visits={1: visit}, seen=seen, frontier=frontier, codec=CODEC, after_finish=[], tally=Counter(),
@@ -91,6 +95,12 @@ async def test_with_no_loss_known_links_cost_nothing():
     sent, seen = await report([False])
     assert sent == [["http://e.test/new"]]
     assert "http://e.test/new" in seen
+
+
+async def test_links_that_may_have_been_turned_away_are_not_taken_for_known():
+    """They come in when they are found again, once there is room."""
+    _, seen = await report([False], turns_away=1)
+    assert "http://e.test/new" not in seen
 
 
 async def test_links_that_were_known_before_a_loss_go_again():
