@@ -64,7 +64,11 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     crawler = process.create_crawler(spidercls)
     remember_arguments(crawler, arguments)
     task = process.crawl(crawler, **arguments)
-    process.start()
+    try:
+        process.start()
+    except RuntimeError:  # asyncio's word, without a reactor, for a loop that was stopped
+        if Worker.of(crawler).outcome is None:
+            raise
     code = _exit_code(task, crawler)
     _end(crawler, addresses)
     return code
@@ -171,6 +175,9 @@ def _warn_of_misspelt(settings: Settings, spidercls: type[Spider]) -> None:
 
 
 def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:
+    outcome = Worker.of(crawler).outcome
+    if not task.done() and outcome is not None:  # it has left an engine that did not come to its end
+        return outcome.exit_code
     if not task.done():  # a second signal ended the loop under it
         _say("crawl", "stopped at once; what was under way is due again when its leases run out")
         return INTERRUPTED
@@ -181,7 +188,6 @@ def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:
     if error is not None:
         logger.critical("The crawl could not start", exc_info=error)
         return 1
-    outcome = Worker.of(crawler).outcome
     if outcome is None:  # it never came as far as claiming the crawl
         return INTERRUPTED if crawler.stats.get_value("finish_reason") == "shutdown" else 1
     if outcome.exit_code not in {0, 1, INTERRUPTED}:  # the crawl could not be claimed, and here is why

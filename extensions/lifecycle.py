@@ -57,7 +57,8 @@ class LifecycleExtension:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._started = False
-        self._reason = "shutdown"  # two signals in a row close the engine without a word
+        self._told: set[tuple[int, str]] = set()  #: events of which stint have been sent
+        self._reason: str | None = None  #: why the engine closed, as soon as it says so
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -127,10 +128,10 @@ class LifecycleExtension:
         worker = self._worker
         if not worker.is_open:
             return
-        sealed = await self._complete()
+        # Two signals in a row close the engine without a word.
+        worker.outcome = await self._complete(self._reason or "shutdown")
         for task in self._tasks:
             task.cancel()
-        worker.outcome = Outcome(exit_code=_exit_code(self._reason), sealed=sealed, reason=self._reason)
         await worker.settled()
         await worker.close()
 
@@ -148,6 +149,9 @@ class LifecycleExtension:
     async def _send(self, kind: str, **more: Any) -> None:
         """Tell whoever listens, once per stint of this worker, and wait for them: not for ever."""
         crawl = self._worker.crawl
+        if (crawl.epoch, kind) in self._told:
+            return
+        self._told.add((crawl.epoch, kind))
         event = CrawlEvent(
             kind=kind,
             crawl_id=crawl.id,
@@ -171,10 +175,10 @@ class LifecycleExtension:
             return False
         return True
 
-    async def _complete(self) -> bool:
-        """Say that this worker is done, and whether the run is; return whether that is sealed now."""
+    async def _complete(self, reason: str) -> Outcome:
+        """Say that this worker is done, and whether the run is."""
         worker = self._worker
-        through = self._reason in ENDS and await self._close_frontier()
+        through = reason in ENDS and await self._close_frontier()
         figures = worker.frontier.figures
         keeps = through and worker.config.early_stop_queue == "keep" and figures.queued > 0
         if through and figures.queued and not keeps:
@@ -182,29 +186,26 @@ class LifecycleExtension:
         counts = {"started_targets": figures.started, "results": figures.results, "queued": figures.queued}
         await self._send(
             "crawl_completed",
-            reason=self._reason,
+            reason=reason,
             error=worker.error,
             through=through,
             stop_reason=(figures.stop or "done") if through else None,
             keeps=keeps,
             counts=counts if through else {},
         )
-        if not through:
+        sealed = through and await self._is_sealed()
+        if sealed and not keeps and not await self._in_time(worker.frontier.drop()):
+            logger.warning("The frontier of crawl %s is left behind: Redis is away", worker.crawl.name)
+        return Outcome(exit_code=_exit_code(reason), sealed=sealed, reason=reason)
+
+    async def _is_sealed(self) -> bool:
+        """Say whether the run's row is: CrawlService, who listens, had the last word."""
+        try:
+            async with asyncio.timeout(self._worker.config.crawl_phase_seconds):
+                now = await lifecycle.read(self._worker.database, self._worker.crawl)
+        except TimeoutError:
             return False
-        sealed = False
-
-        async def look() -> None:
-            nonlocal sealed
-            now = await lifecycle.read(worker.database, worker.crawl)
-            sealed = now.status is CrawlStatus.SEALED
-            if sealed and not keeps:
-                await (
-                    worker.frontier.drop()
-                )  # what was left undone is in the counts, what was found in the pages
-
-        if not await self._in_time(look()):
-            logger.warning("Whether crawl %s is sealed cannot be told: a server is away", worker.crawl.name)
-        return sealed
+        return now.status is CrawlStatus.SEALED
 
     async def _close_frontier(self) -> bool:
         """Let nothing in any more, if nothing is left; say whether that is so."""
@@ -289,7 +290,8 @@ class LifecycleExtension:
             ending = is_closing(self._crawler) or self._winds_up()
             step = self._grace.due(time.monotonic(), ending=ending)
             if step is Step.CUT:
-                logger.info("%d requests are still under way and are cut short", len(worker.visits))
+                if worker.visits:
+                    logger.info("%d requests are still under way and are cut short", len(worker.visits))
                 worker.cut_short()
             elif step is Step.DROP and (left := await worker.drop_under_way()):
                 logger.warning("%d requests do not come to an end; they are due again", left)
@@ -308,13 +310,10 @@ class LifecycleExtension:
     async def _leave(self) -> None:
         """End without the engine, which waits for something that does not come."""
         logger.warning("Something holds the engine up; this worker leaves it at that")
-        self._reason = self._worker.reason or "shutdown"
+        reason = self._reason or self._worker.reason or "shutdown"
         if self._worker.is_open:
-            await self._send("crawl_cleanup", reason=self._reason, error=self._worker.error)
-            sealed = await self._complete()
-            self._worker.outcome = Outcome(
-                exit_code=_exit_code(self._reason), sealed=sealed, reason=self._reason
-            )
+            await self._send("crawl_cleanup", reason=reason, error=self._worker.error)
+            self._worker.outcome = await self._complete(reason)
         asyncio.get_running_loop().stop()
 
     # --- frontiers that are lost, or left behind ------------------------------------------------

@@ -17,24 +17,26 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-HANGING = '''
+HANGING = """
 import asyncio
+from scrapy import signals
 from crawlproj.signals import crawl_start
 
 class Hanging:
     @classmethod
     def from_crawler(cls, crawler):
         self = cls()
-        crawler.signals.connect(self.hang, signal=crawl_start)
+        for signal in (crawl_start, signals.spider_closed):
+            crawler.signals.connect(self.hang, signal=signal)
         return self
 
-    async def hang(self, event):
+    async def hang(self):
         await asyncio.Event().wait()
-'''
+"""
 
 
 def test_an_audit_log_and_a_webhook(site: Site, scrapy: Project, tmp_path: Path) -> None:
-    """The documented services, as they stand there; one beside them that hangs costs a phase's time."""
+    """The documented services, as they stand there; what hangs beside them costs time alone."""
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "how-to/events.md").read_text(), re.DOTALL)
     (tmp_path / "audit.py").write_text("\n".join(blocks) + HANGING)
     scrapy.env["PYTHONPATH"] = str(tmp_path)
@@ -51,13 +53,14 @@ def test_an_audit_log_and_a_webhook(site: Site, scrapy: Project, tmp_path: Path)
     done = scrapy(
         "crawl", "site", "-a", f"seeds={site.url}/",
         settings={
-            "CRAWL_NAME": "watched", "MIN_INTERVAL_MS": 0, "AUDIT_LOG": str(log), "WEBHOOK": f"{site.url}/hook",
-            "CRAWL_PHASE_SECONDS": 1,
+            "CRAWL_NAME": "watched", "MIN_INTERVAL_MS": 0, "CRAWL_PHASE_SECONDS": 1, "CLOSE_GRACE_SECONDS": 0,
+            "AUDIT_LOG": str(log), "WEBHOOK": f"{site.url}/hook",
             "EXTENSIONS": json.dumps({"audit.AuditLog": 1, "audit.Webhook": 2, "audit.Hanging": 3}),
         },
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Those who listen to crawl_start take longer" in done.stderr
+    assert "Something holds the engine up" in done.stderr
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(event["kind"], event["reason"], event["through"]) for event in events] == [
         ("crawl_setup", None, False),
