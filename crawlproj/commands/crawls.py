@@ -20,20 +20,21 @@ class Command(cli.Command):
     """List the crawls, the latest first."""
 
     json = True
-    usage = "[--status S[,S]] [--limit N] [--json]"
+    usage = "[--status S[,S]] [--tag T] [--limit N] [--json]"
     summary = "List the crawls, the latest first"
     details = (
         "fetched: all that has come to an end, done and failed among it, and what was empty or a 304.\n"
         "With --json each status is counted by itself.\n"
         "Separated by tabs when piped: id, name, run, spider, status, done, failed, workers, started, note,\n"
-        "fetched."
+        "fetched, due (of queued ones), label, tags (apart by commas)."
     )
-    examples = ("scrapy crawls", "scrapy crawls --status started,paused", "scrapy crawls --json")
+    examples = ("scrapy crawls", "scrapy crawls --status started,paused", "scrapy crawls --tag daily --json")
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the filters."""
         super().add_options(parser)
         parser.add_argument("--status", metavar="S[,S]", help=f"only these: {', '.join(STATUSES)}")
+        parser.add_argument("--tag", metavar="T", help="only those with this tag")
         cli.add_limit(parser, FOR_A_SCREEN)
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
@@ -44,27 +45,52 @@ class Command(cli.Command):
         out = Output(as_json=opts.json)
         limit = cli.limit(opts.limit, FOR_A_SCREEN if out.for_people else None)
         with self.database() as connection:
-            found = rows.list_crawls(connection, statuses=statuses, limit=limit)
+            found = rows.list_crawls(connection, statuses=statuses, tag=opts.tag, limit=limit)
         if opts.json:
             out.rows((), found)
-        elif out.rows(_columns(out, datetime.now(UTC)), map(_flat, found)) == 0:
-            self.say("there is no crawl yet" if not statuses else "there is no such crawl")
+            return None
+        shown = [_flat(row) for row in found]
+        if out.rows(_columns(out, shown, datetime.now(UTC)), shown) == 0:
+            self.say("there is no such crawl" if statuses or opts.tag else "there is no crawl yet")
         return None
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     counts = row["counts"]["fetch_status"]
-    return row | {"fetched": sum(counts.values()), "done": counts["done"], "failed": counts["failed"]}
+    due = row["retry_at"] if row["status"] == "queued" else None
+    return row | {
+        "fetched": sum(counts.values()),
+        "done": counts["done"],
+        "failed": counts["failed"],
+        "due": due,
+        "begin": (row["started_at"], due),
+        "tags": ",".join(row["tags"]),
+    }
 
 
-def _columns(out: Output, now: datetime) -> tuple[Column, ...]:
+def _begin(times: tuple[datetime | None, datetime | None], *, now: datetime) -> str:
+    started, due = times
+    if due is None:
+        return ago(started, now=now)
+    return "due" if due <= now else f"due {ago(due, now=now)}"
+
+
+def _columns(out: Output, rows: list[dict[str, Any]], now: datetime) -> tuple[Column, ...]:
     # A column for each status would leave no room for names on 80 columns.
     fetched = Column(title="fetched", key="fetched", show=number, right=True)
-    # At the end for pipes, where others count the fields.
-    first, last = ((fetched,), ()) if out.for_people else ((), (fetched,))
+    started = Column(title="started", key="started_at", show=partial(ago, now=now))
+    first: tuple[Column, ...] = ()
+    last = tuple(Column(title=key, key=key) for key in ("fetched", "due", "label", "tags"))
+    label: tuple[Column, ...] = ()
+    if out.for_people:  # a pipe has what was added later at its end, because others count the fields
+        first, last = (fetched,), ()
+        started = Column(title="started", key="begin", show=partial(_begin, now=now))
+        if any(row["label"] for row in rows):
+            label = (Column(title="label", key="label", flexible=True, spare=3),)
     return (
         Column(title="id", key="id", right=True),
         Column(title="name", key="name", flexible=True),
+        *label,
         Column(title="run", key="run", right=True),
         Column(title="spider", key="spider", spare=1),
         Column(title="status", key="status"),
@@ -72,7 +98,7 @@ def _columns(out: Output, now: datetime) -> tuple[Column, ...]:
         Column(title="done", key="done", show=number, right=True),
         Column(title="failed", key="failed", show=number, right=True),
         Column(title="workers", key="workers", right=True, spare=2),
-        Column(title="started", key="started_at", show=partial(ago, now=now)),
+        started,
         Column(title="note", key="note", flexible=True),
         *last,
     )

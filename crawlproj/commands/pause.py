@@ -34,7 +34,7 @@ class Command(cli.Command):
         addresses = self.addresses()
         with self.database(addresses) as connection:
             crawl = rows.find_crawl(connection, args[0])
-            control.pause(connection, crawl.id)
+            control.pause(connection, crawl.id, by=cli.who())
         leased = asyncio.run(_pause(addresses, crawl.frontier))
         words = ["paused", *([f"{number(leased)} in flight finish"] if leased else [])]
         Output().line(" · ".join([*words, f"resume with: scrapy resume {shlex.quote(crawl.name)}"]))

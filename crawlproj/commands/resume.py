@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import argparse
 
     from crawlproj.connections import Addresses
+    from crawlproj.crawls.rows import CrawlRow
     from crawlproj.frontier.records import Figures
 
 
@@ -23,7 +24,7 @@ class Command(cli.Command):
     summary = "Let a paused crawl go on, or one that pauses at its start or its finish"
     details = (
         "NAME is a crawl's name or number. Workers that have stayed go on within a second; without any the\n"
-        "crawl waits for its next `scrapy crawl`. Exit codes: 3 no such crawl; 4 it is over."
+        "crawl waits for `scrapy run`. Exit codes: 3 no such crawl; 4 it is over."
     )
     examples = ("scrapy resume news",)
     arguments = (1, 1)
@@ -35,7 +36,7 @@ class Command(cli.Command):
         addresses = self.addresses()
         with self.database(addresses) as connection:
             crawl = rows.find_crawl(connection, args[0])
-            control.resume(connection, crawl.id)
+            control.resume(connection, crawl.id, by=cli.who())
             workers = len(rows.workers(connection, crawl.id))
         figures = asyncio.run(_resume(addresses, crawl.frontier))
         words = ["resumed"]
@@ -44,12 +45,18 @@ class Command(cli.Command):
         if workers:
             words.append(f"{number(workers)} worker{'s' if workers > 1 else ''} on it")
         else:
-            name = shlex.quote(crawl.name)
-            words.append(
-                f"no worker is on it, go on with: scrapy crawl {crawl.spider} … -s CRAWL_NAME={name}"
-            )
+            words.append(f"no worker is on it, go on with: {_next_command(crawl)}")
         Output().line(" · ".join(words))
         return None
+
+
+def _next_command(crawl: CrawlRow) -> str:
+    from crawlproj.crawls.config import CrawlConfig  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    name = shlex.quote(crawl.name)
+    if CrawlConfig.from_json(crawl.config).redacted:  # it needs what is not stored
+        return f"scrapy crawl {crawl.spider} … -s CRAWL_NAME={name}"
+    return f"scrapy run {name}"
 
 
 async def _resume(addresses: Addresses, frontier_id: str) -> Figures | None:

@@ -1,7 +1,9 @@
 """`scrapy crawls`."""
 
 import re
+from datetime import UTC, datetime, timedelta
 
+from crawlproj.crawls import control
 from tests.commands.conftest import on_terminal
 
 
@@ -64,3 +66,23 @@ def test_filters(scrapy_here, add_crawl):
     assert names == ["c3", "c1", "c0"]
     assert len(scrapy_here("crawls", "--limit", "1").lines) == 1
     assert len(scrapy_here("crawls", "--limit=0").lines) == 4
+
+
+def test_tags_labels_and_times(scrapy_here, environment, database):
+    """--tag finds whatever the case; a queued run says when it is due; labels show if there are any."""
+    hour, past = (datetime.now(UTC) + timedelta(minutes=minutes) for minutes in (60, -1))
+    control.create(database, name="a", spider="site", config={}, tags=["daily", "tw"], label="News", at=hour)
+    control.create(database, name="b", spider="site", config={}, tags=["daily"], at=past)
+    control.create(database, name="c", spider="site", config={})
+    (row,) = scrapy_here("crawls", "--tag", "TW", "--json").json
+    assert (row["name"], row["tags"], row["label"]) == ("a", ["daily", "tw"], "News")
+    lines = [line.split("\t") for line in scrapy_here("crawls", "--tag", "Daily").lines]
+    assert [(line[1], *line[12:]) for line in lines] == [("b", "-", "daily"), ("a", "News", "daily,tw")]
+    assert datetime.fromisoformat(lines[1][11]) == hour
+    done = scrapy_here("crawls", "--tag", "none")
+    assert (done.code, done.out, done.err) == (0, "", "there is no such crawl\n")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(environment, "crawls", columns=100))
+    head, *rows = (" ".join(line.split()) for line in shown.splitlines())
+    assert head == "id name label run spider status fetched done failed workers started note"
+    assert "a News 1 site queued 0 0 0 0 due in 60 min -" in rows[2]
+    assert "b - 1 site queued 0 0 0 0 due -" in rows[1]

@@ -126,6 +126,14 @@ def test_refused(scrapy_here, add, database, name, code, sentence):
     assert database.execute("SELECT * FROM crawl ORDER BY id").fetchall() == before
 
 
+def test_what_resume_says(scrapy_here, add):
+    """It names the command that goes on: `run`, or `crawl` where arguments are not stored."""
+    add("resting", paused=True)
+    add("secret", paused=True, redacted=["api_key"])
+    assert scrapy_here("resume", "resting").out.endswith("go on with: scrapy run resting\n")
+    assert scrapy_here("resume", "secret").out.endswith("scrapy crawl site … -s CRAWL_NAME=secret\n")
+
+
 def test_nothing_to_do(scrapy_here, add, database):
     """Without anything due it ends at once; wrong settings are told first."""
     add("resting", paused=True)
