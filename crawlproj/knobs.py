@@ -203,6 +203,8 @@ _ALL = (
     ),
 )
 KNOBS: Mapping[str, Knob] = {knob.name: knob for knob in _ALL}
+#: What ends a run early, or bounds it: a run's own, also where it goes on with the frontier of another.
+LIMITS = ("max_time_seconds", "max_target", "max_result", "max_urls", "max_bytes")
 
 
 def parse_knob(name: str, text: object, *, of_host: bool = False) -> Value:

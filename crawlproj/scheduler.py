@@ -348,6 +348,7 @@ class FrontierScheduler(BaseScheduler):
             want = 0 if worker.draining else self._config.max_concurrent_count - len(self._ready)
             expires = time.monotonic() + self._config.lease_seconds
             granted = await frontier.next(worker.id, want, self._config.lease_seconds)
+            worker.frontier_gone = granted.gone
             self._asked = True
             self._through = frontier.figures.idle
             if granted.grants:

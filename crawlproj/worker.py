@@ -7,7 +7,6 @@ is that place. It opens when the spider opens and closes after everything else.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 from collections import Counter
@@ -28,6 +27,7 @@ from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.seen_cache import SeenCache
 from crawlproj.items import Lease
+from crawlproj.knobs import LIMITS
 from crawlproj.pages.bodies import body_store
 from crawlproj.pages.revisit import Schedule
 from crawlproj.pages.store import PageStore
@@ -102,6 +102,7 @@ class Worker:
         self.is_open = False
         self.stopping = False  #: this worker leaves
         self.draining = False  #: the run was stopped: nothing new starts, what runs finishes
+        self.frontier_gone = False  #: Redis has it no more, or has it for another run
         self.cut = False  #: what is under way has had its time
         self.reason: str | None = None  #: why this worker asked the engine to close, if it did
         self.error: str | None = None  #: what it could not get over
@@ -109,7 +110,6 @@ class Worker:
         self.after_finish: list[Callable[[], None]] = []
         #: awaited when the frontier has given leases, before any of them is used; the cookies listen
         self.before_issue: list[Callable[[], Awaitable[None]]] = []
-        self._look = asyncio.Event()  #: the run's row is to be looked at now
         self.pages: Pages | None = None  #: the page middleware, when it is enabled
         self._bodies = body_store(self.config.body_store)
         self._crawler = crawler
@@ -182,7 +182,8 @@ class Worker:
         """Make the frontier, join it, or go on with what the run before has left in it."""
         continues = self.crawl.continues and await self.frontier.exists()
         if continues:
-            await self.frontier.reopen(self.crawl.run)
+            limits = {name: self.config.knobs[name] for name in LIMITS}
+            await self.frontier.reopen(self.crawl.run, limits)
         await self.frontier.create(
             self.config,
             self.codec.fixed(),
@@ -290,17 +291,6 @@ class Worker:
     def all_sent(self) -> bool:
         """Say whether every request under way has gone out, and none waits for its turn."""
         return all(visit.started for visit in self.visits.values())
-
-    def look_up(self) -> None:
-        """Have the run's row looked at now: something says that it may be over."""
-        self._look.set()
-
-    async def next_beat(self, seconds: float) -> None:
-        """Wait until the row is to be looked at: after *seconds*, or as soon as somebody wants it."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._look.wait()
-        self._look.clear()
 
     def sends_home(self) -> bool:
         """Say whether requests that still wait for something are to end: another worker makes them."""

@@ -178,6 +178,12 @@ class LifecycleExtension:
     async def _complete(self, reason: str) -> Outcome:
         """Say that this worker is done, and whether the run is."""
         worker = self._worker
+        if reason in ENDS and worker.frontier_gone and not await self._is_sealed():
+            reason = "frontier_lost"  # nothing is left, but nobody has ended the run
+            name = shlex.quote(worker.crawl.name)
+            words = "Redis has lost the frontier of crawl"
+            worker.error = f"{words} {name}: `scrapy rebuild {name}` fills it again"
+            logger.error("%s", worker.error)
         through = reason in ENDS and await self._close_frontier()
         figures = worker.frontier.figures
         keeps = through and worker.config.early_stop_queue == "keep" and figures.queued > 0
@@ -229,7 +235,7 @@ class LifecycleExtension:
         """Renew this worker's lease of the crawl until cancelled."""
         worker = self._worker
         while True:
-            await worker.next_beat(worker.config.lease_seconds / 3)
+            await asyncio.sleep(worker.config.lease_seconds / 3)
             status = await lifecycle.renew(
                 worker.database, worker.crawl, worker.id, lease_seconds=worker.config.lease_seconds
             )

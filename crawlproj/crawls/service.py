@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     Connection = AsyncConnection[Any]
 
 #: Reasons for closing that are errors of the worker: whoever comes next had better wait a little.
-ERRORS = frozenset({"worker_failed", "scheduler_failed", "pipeline_failed", "start_error", "setup_failed"})
+ERRORS = frozenset(
+    {"worker_failed", "scheduler_failed", "pipeline_failed", "frontier_lost", "start_error", "setup_failed"}
+)
 
 _KEPT = ("reason", "error", "through", "stop_reason", "keeps", "counts")  # of an event, in its row
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crawlproj.config import Config
     from crawlproj.frontier.entries import Entry
     from crawlproj.frontier.records import Grant
+    from crawlproj.knobs import Value
 
 _STRANDED = -2  # what `next` says instead of a time
 _TO_PAUSE = 2  # what `seal` says of a part that is to pause at its finish
@@ -109,7 +110,7 @@ class Frontier(Operations, Upkeep):
         lease_ms = round(lease_seconds * 1000)
         grants: list[Grant] = []
         waits: list[int] = []
-        may_have_more = False
+        may_have_more, refused = False, 0
         self._turn += 1
         for number in range(len(self.parts)):
             part = self.parts[(self._turn + number) % len(self.parts)]
@@ -117,6 +118,7 @@ class Frontier(Operations, Upkeep):
             try:
                 wait, granted = await part.next(worker, share, lease_ms, self._left())
             except Refused:  # another worker has sealed the run: there is nothing to do, now or later
+                refused += 1
                 continue
             if wait == _STRANDED:
                 wait = 0 if await self.repair() else -1
@@ -130,7 +132,7 @@ class Frontier(Operations, Upkeep):
         if len(self.parts) > 1 and self.knobs.get("pause_at_finish"):
             await self._pause_at_finish()
         soonest = min((wait for wait in waits if wait >= 0), default=None)
-        return Granted(soonest, grants)
+        return Granted(soonest, grants, gone=refused == len(self.parts))
 
     async def _pause_at_finish(self) -> None:
         if self.figures.idle and not (self.figures.stop or self.figures.closed):
@@ -275,14 +277,15 @@ class Frontier(Operations, Upkeep):
             await part.seal("let_go", sealer)
         return False
 
-    async def reopen(self, run: int) -> bool:
+    async def reopen(self, run: int, knobs: Mapping[str, Value] | None = None) -> bool:
         """Open it for a later *run*, once, if it was closed in an earlier one. Returns whether it is open.
 
         It goes on with what it holds: queues, hosts, what was seen, knobs, dead letters. What counts for one
-        run begins anew, everything queued is a new target, and it is paused if new runs begin so. Any number
-        of workers may call it; when one dies over it, the next goes on.
+        run begins anew, everything queued is a new target, it is paused if new runs begin so, and *knobs* are
+        turned: a run's limits are its own. Any number of workers may call it; when one dies over it, the next
+        goes on.
         """
-        return all([await part.reopen(run) for part in self.parts])
+        return all([await part.reopen(run, knobs or {}) for part in self.parts])
 
     async def fill(self, done: int) -> Figures:
         """Say that a step of bringing in what earlier runs know is *done*: MARKING, then QUEUING.

@@ -264,11 +264,11 @@ class Partition:
         self._note(figures)
         return Sealing(int(answer), int(activity), int(run))
 
-    async def reopen(self, run: int) -> bool:
+    async def reopen(self, run: int, knobs: Mapping[str, Value]) -> bool:
         """Open it for a later run; see `lua/reopen.lua`. Returns whether it is open."""
         answer = _MORE
         while answer == _MORE:
-            answer, figures = await self._call("reopen", run, allow_oom=True)
+            answer, figures = await self._call("reopen", run, json.dumps(dict(knobs)), allow_oom=True)
             self._note(figures)
         self.run = run
         return bool(answer)

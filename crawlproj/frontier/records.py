@@ -99,6 +99,7 @@ class Granted(NamedTuple):
 
     wait_ms: int | None  #: until something is due; None: nothing will be, by itself
     grants: list[Grant]
+    gone: bool = False  #: there is no such frontier any more, or it is another run's
 
 
 class Report(NamedTuple):

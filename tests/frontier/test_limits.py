@@ -336,10 +336,10 @@ async def test_a_worker_that_dies_while_it_opens_it(fleet, monkeypatch, opened):
     dead = await fleet(partitions=3)
     real = Partition.reopen
 
-    async def dies(part, run):
+    async def dies(part, *run):
         if part is dead.parts[opened]:
             raise ConnectionAbortedError
-        return await real(part, run)
+        return await real(part, *run)
 
     monkeypatch.setattr(Partition, "reopen", dies)
     with pytest.raises(ConnectionAbortedError):
@@ -361,3 +361,16 @@ async def test_a_worker_of_the_run_before_gets_nothing(fleet):
     assert frozen.figures.closed
     assert not await frozen.seal()
     assert sorted(name_of(grant) for grant in await lease(frontier)) == [f"{A}/0"]
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+async def test_a_later_run_has_limits_of_its_own(fleet, parts):
+    """They are turned as it is opened, once: whoever comes after turns back nothing that is tuned since."""
+    frontier = await fleet(partitions=parts)
+    await frontier.set_crawl(max_target=5, interval_ms=700)
+    await stopped_at_once(frontier)
+    await frontier.reopen(2, {"max_target": 0, "max_result": 9})
+    await frontier.set_crawl(max_result=11)
+    await frontier.reopen(2, {"max_target": 0, "max_result": 9})
+    knobs = await frontier.crawl_knobs()
+    assert (knobs["max_target"], knobs["max_result"], knobs["interval_ms"]) == (0, 11, 700)

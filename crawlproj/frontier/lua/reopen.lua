@@ -1,7 +1,7 @@
 -- Open a closed frontier for a later run. What it holds stays: queues, hosts, what was seen, knobs, dead letters.
 -- What counts for one run begins anew, and everything queued is a new target. Results are forgotten some at a
 -- time, so that nobody waits for long.
--- KEYS[1] prefix   ARGV[1] number of the run
+-- KEYS[1] prefix   ARGV[1] number of the run, [2] knobs that it begins with, a JSON object: its limits are its own
 -- returns 1 if it is open, 0 if it is closed, for this run is over; 2: there is more to do, call it again;
 -- then the figures
 local AT_ONCE = 2000  -- sets of results
@@ -33,6 +33,10 @@ ctr.fresh, counted = ctr.queued, true
 for _, name in ipairs(SWITCHES) do
   ctl[name] = nil
 end
+for name, value in pairs(cjson.decode(ARGV[2])) do
+  ctl[name] = value
+end
+ctl.version = ctl.version + 1
 ctl.paused = ctl.pause_at_start == 1 and 1 or nil
 switch('run', run)
 return { 1, settle() }
