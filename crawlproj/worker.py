@@ -19,7 +19,7 @@ from crawlproj import connections, schema
 from crawlproj.config import Config
 from crawlproj.crawls import lifecycle, notes
 from crawlproj.crawls.admission import Admission
-from crawlproj.crawls.config import crawl_config
+from crawlproj.crawls.config import crawl_config, differing
 from crawlproj.engine import is_closing, wait_no_longer
 from crawlproj.exceptions import CrawlError
 from crawlproj.frontier.canonical import host_key
@@ -130,13 +130,14 @@ class Worker:
         # A server that comes back may have lost its last second, and with it links that it had confirmed.
         self.redis, self.scripts = connections.open_scripts(addresses, on_connect=self.seen.clear)
         self.database = connections.Database(addresses.database_url, name=self.id)
+        asked = crawl_config(spider, self._crawler.settings, self.config)
         self.crawl = await lifecycle.claim(
             self.database,
             name=self.config.crawl_name,
             spider=spider.name,
             worker=self.id,
             lease_seconds=self.config.lease_seconds,
-            config=crawl_config(spider, self._crawler.settings, self.config),
+            config=asked,
             join_only=self.config.crawl_join,
         )
         try:
@@ -145,6 +146,13 @@ class Worker:
             await lifecycle.release(self.database, self.crawl, self.id)
             await self._disconnect()
             raise
+        if others := differing(asked, self.crawl.config):
+            logger.warning(
+                "Crawl %s was created with another %s: its links are let in as it was asked for then, but the"
+                " spider of this worker is what it has been told now",
+                self.crawl.name,
+                ", ".join(others),
+            )
         self._calm_collector()
         self.is_open = True
 

@@ -45,6 +45,8 @@ _OF_A_PROCESS = (
 )  # fmt: skip
 _ELSEWHERE = frozenset({"CRAWL_ALLOW", "CRAWL_DENY", "MAX_DEPTH"})  # in the config under names of their own
 
+_SETTING_OF = {"allow": "CRAWL_ALLOW", "deny": "CRAWL_DENY", "max_depth": "MAX_DEPTH"}
+
 _given: WeakKeyDictionary[Crawler, Mapping[str, str]] = WeakKeyDictionary()
 
 
@@ -130,6 +132,14 @@ def crawl_config(spider: Spider, settings: BaseSettings, config: Config) -> dict
         if len(own[SEEDS]) > MOST_SEEDS:
             own[SEEDS] = arguments[SEEDS]
     return CrawlConfig.of(own, settings, config).as_json()
+
+
+def differing(asked: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
+    """Return the arguments and lists in which a worker's wishes are others than its run was created with."""
+    mine, theirs = asked["arguments"], kept.get("arguments") or {}
+    names = sorted(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
+    own = [name for name in ("allow", "deny", "max_depth") if asked[name] and asked[name] != kept.get(name)]
+    return names + [_SETTING_OF[name] for name in own]
 
 
 def remember_arguments(crawler: Crawler, arguments: Mapping[str, str]) -> None:

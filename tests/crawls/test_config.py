@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 
 from crawlproj.config import Config
 from crawlproj.crawls import config as crawls_config
-from crawlproj.crawls.config import CrawlConfig, crawl_config, remember_arguments
+from crawlproj.crawls.config import CrawlConfig, crawl_config, differing, remember_arguments
 from spiders.site import SiteSpider
 
 
@@ -121,3 +121,13 @@ def test_config_of_an_older_row(row):
     found = CrawlConfig.from_json(row)
     assert (found.arguments, found.recovery_log) == (row.get("arguments", {}), row.get("recovery_log", True))
     assert (found.allow, found.deny, found.max_depth, found.seeds, found.redacted) == ((), (), None, (), ())
+
+
+def test_what_a_worker_wants_otherwise():
+    """Arguments that are others, missing or more; lists only where the worker brings some."""
+    kept = {"arguments": {"seeds": "a", "depth": "1"}, "allow": [], "deny": ["x"], "max_depth": None}
+    same = {"arguments": {"seeds": "a", "depth": "1"}, "allow": [], "deny": [], "max_depth": None}
+    assert differing(same, kept) == []
+    other = {"arguments": {"seeds": "b", "deny": "c"}, "allow": ["y"], "deny": ["x"], "max_depth": 3}
+    assert differing(other, kept) == ["deny", "depth", "seeds", "CRAWL_ALLOW", "MAX_DEPTH"]
+    assert differing(same, {}) == ["depth", "seeds"]
