@@ -136,10 +136,11 @@ def crawl_config(spider: Spider, settings: BaseSettings, config: Config) -> dict
 
 def differing(asked: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
     """Return the arguments and lists in which a worker's wishes are others than its run was created with."""
-    mine, theirs = asked["arguments"], kept.get("arguments") or {}
+    mine, theirs = asked.get("arguments") or {}, kept.get("arguments") or {}
     names = sorted(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
-    own = [name for name in ("allow", "deny", "max_depth") if asked[name] and asked[name] != kept.get(name)]
-    return names + [_SETTING_OF[name] for name in own]
+    return names + [
+        setting for name, setting in _SETTING_OF.items() if asked.get(name) and asked[name] != kept.get(name)
+    ]
 
 
 def remember_arguments(crawler: Crawler, arguments: Mapping[str, str]) -> None:

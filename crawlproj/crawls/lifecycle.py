@@ -20,6 +20,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from crawlproj.clean import as_jsonb
+from crawlproj.crawls.config import differing
 from crawlproj.crawls.series import queue_next
 from crawlproj.exceptions import BadArgument, CrawlError, NotFound, Refused, WrongUsage
 
@@ -259,7 +260,7 @@ async def _join_or_create(connection: Connection, name: str, wanted: _Wanted, *,
     for _ in range(_RACES):
         row = await query(connection, "claim_find", name=name)
         if row is not None:
-            return _joinable(row, name, wanted.spider)
+            return _joinable(row, name, wanted)
         if join_only:
             raise NotFound(f"crawl {name!r} has no open run to join")
         crawl_id = await _create(connection, name, wanted, first=False)
@@ -268,11 +269,17 @@ async def _join_or_create(connection: Connection, name: str, wanted: _Wanted, *,
     raise CrawlError(f"runs of crawl {name!r} are created and sealed faster than one can be joined")
 
 
-def _joinable(row: Mapping[str, Any], name: str, spider: str) -> int:
-    if row["spider"] != spider:
-        raise Refused(f"crawl {name!r} is a crawl of spider {row['spider']!r}, not of {spider!r}")
+def _joinable(row: Mapping[str, Any], name: str, wanted: _Wanted) -> int:
+    if row["spider"] != wanted.spider:
+        raise Refused(f"crawl {name!r} is a crawl of spider {row['spider']!r}, not of {wanted.spider!r}")
     if row["status"] == CrawlStatus.PAUSED:
         raise Refused(f"crawl {name!r} is paused: `scrapy resume {name}` lets it go on")
+    if row["started_at"] is None and (others := differing(wanted.config, row["config"])):
+        # Nobody has begun with what it was added for, and nobody would.
+        raise Refused(
+            f"crawl {name!r} was added with other arguments ({', '.join(others)}): `scrapy run {name}` works it"
+            " as it was asked for"
+        )
     return int(row["id"])
 
 

@@ -100,6 +100,18 @@ async def test_joining_keeps_the_config_of_the_run(database):
     assert joined.config == {"seeds": "https://a.example/"}
 
 
+async def test_a_run_that_was_added_is_begun_as_it_was_asked_for(database, sql):
+    """Whoever wants another seed does not take its place; once it has begun they may bring what they want."""
+    config = {"arguments": {"seeds": "https://a.example/"}}
+    await claim(database, config=config)
+    sql.execute("UPDATE crawl SET status = 'queued', started_at = NULL")
+    other = {"arguments": {"seeds": "https://b.example/"}}
+    with pytest.raises(Refused, match=r"with other arguments \(seeds\): `scrapy run news` works it"):
+        await claim(database, worker="w2", config=other)
+    await claim(database, worker="w2", config=config)
+    assert (await claim(database, worker="w3", config=other)).config == config
+
+
 async def test_join_only_finds_nothing(database, sql):
     """CRAWL_JOIN never makes a run, be the name unknown or its runs all sealed."""
     with pytest.raises(NotFound, match="no open run"):
