@@ -277,8 +277,8 @@ def _joinable(row: Mapping[str, Any], name: str, wanted: _Wanted) -> int:
     if row["started_at"] is None and (others := differing(wanted.config, row["config"])):
         # Nobody has begun with what it was added for, and nobody would.
         raise Refused(
-            f"crawl {name!r} was added with other arguments ({', '.join(others)}): `scrapy run {name}` works it"
-            " as it was asked for"
+            f"crawl {name!r} was added with other arguments ({', '.join(others)}): `scrapy run {name}` works"
+            " it as it was asked for"
         )
     return int(row["id"])
 

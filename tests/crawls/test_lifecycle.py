@@ -106,7 +106,7 @@ async def test_a_run_that_was_added_is_begun_as_it_was_asked_for(database, sql):
     await claim(database, config=config)
     sql.execute("UPDATE crawl SET status = 'queued', started_at = NULL")
     other = {"arguments": {"seeds": "https://b.example/"}}
-    with pytest.raises(Refused, match=r"with other arguments \(seeds\): `scrapy run news` works it"):
+    with pytest.raises(Refused, match=r"with other arguments \(seeds\): `scrapy run news` works"):
         await claim(database, worker="w2", config=other)
     await claim(database, worker="w2", config=config)
     assert (await claim(database, worker="w3", config=other)).config == config
