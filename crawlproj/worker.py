@@ -148,7 +148,7 @@ class Worker:
             raise
         if others := differing(asked, self.crawl.config):
             logger.warning(
-                "Crawl %s was created with other arguments (%s): its links are let in as it was asked for then,"
+                "Crawl %s was created with other arguments (%s): its links are let in as asked for then,"
                 " but the spider of this worker is what it has been told now",
                 self.crawl.name,
                 ", ".join(others),
