@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from crawlproj.redaction import is_secret, without_login, without_secrets
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
     from crawlproj.config import Config
 
@@ -152,7 +151,8 @@ def typed_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return the settings of a command line that say how to crawl, and not how this process does."""
     typed = SETTINGS_PRIORITIES["cmdline"]
     return {
-        name: settings[name]
+        # A dictionary that Scrapy has merged settings into: EXTENSIONS, say.
+        name: value.copy_to_dict() if isinstance(value := settings[name], BaseSettings) else value
         for name in sorted(settings)
         if settings.getpriority(name) == typed
         and not name.startswith(_OF_A_PROCESS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ from scrapy.settings import Settings
 
 from crawlproj.config import Config
 from crawlproj.crawls import config as crawls_config
-from crawlproj.crawls.config import CrawlConfig, crawl_config, differing, remember_arguments
+from crawlproj.crawls.config import (
+    CrawlConfig,
+    crawl_config,
+    differing,
+    remember_arguments,
+    typed_settings,
+)
 from spiders.site import SiteSpider
 
 
@@ -131,3 +138,12 @@ def test_what_a_worker_wants_otherwise():
     other = {"arguments": {"seeds": "b", "deny": "c"}, "allow": ["y"], "deny": ["x"], "max_depth": 3}
     assert differing(other, kept) == ["deny", "depth", "seeds", "CRAWL_ALLOW", "MAX_DEPTH"]
     assert differing(same, {}) == ["depth", "seeds"]
+
+
+def test_a_setting_that_is_a_dictionary():
+    """It is kept as one, and taken back as it was given: as JSON on the command line, say."""
+    given = {"EXTENSIONS": '{"a.B": 5}', "DOWNLOAD_HANDLERS": {"ftp": None}}
+    typed = typed_settings(settings_of(**given))
+    assert typed == {"EXTENSIONS": {"a.B": 5}, "DOWNLOAD_HANDLERS": {"ftp": None}}
+    back = settings_of(**json.loads(json.dumps(typed)))
+    assert back.getdict("EXTENSIONS") == {"a.B": 5}
