@@ -280,7 +280,7 @@ class _Found:
             return None
         # It enters under a mark of its own instead of by force, so that it enters once.
         mark = fingerprint(f"again {self.page.hex()} {self.target.hex()}")
-        return replace(self.entry, fingerprint=mark)
+        return replace(self.entry, fingerprint=mark, repeats=True)
 
 
 def _seen_as(canonical_url: str, request: str | None) -> int:

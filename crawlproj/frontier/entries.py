@@ -32,6 +32,7 @@ class Entry:
     head: bool = False  #: before the others of its priority
     plain: bool = False  #: a link and nothing more: its URL says all
     attempts: int = 0  #: fetches before this entry, which it takes along
+    repeats: bool = False  #: its URL has been let in before, under another fingerprint
 
     def forcibly(self) -> Entry:
         """Return it as one that is queued even if it was seen."""

@@ -416,6 +416,8 @@ def _links(entries: Iterable[Entry], *, counted: bool) -> list[Argument]:
     common = "c" if counted else ""
     for entry in entries:
         flags = f"{common}{'f' if entry.forced else ''}{'h' if entry.head else ''}"
+        if entry.repeats:
+            flags += "r"
         if entry.attempts:
             flags += f"a{entry.attempts}"
         priority = max(-MAX_PRIORITY, min(entry.priority, MAX_PRIORITY)) if entry.priority else 0

@@ -195,7 +195,7 @@ def test_everything_that_was_queued_is_queued_again(
             assert {each.entry: each.attempts for each in after} == {
                 each.entry: each.attempts for each in before
             }
-            for name in ("started", "results", "queued", "fresh"):
+            for name in ("started", "results", "queued", "fresh", "bytes", "admitted"):
                 assert (name, recounted[name]) == (name, counted[name])
         assert done["unreadable"] == 0
 

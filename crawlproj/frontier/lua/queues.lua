@@ -152,9 +152,9 @@ local function room()
 end
 
 -- Let links in: five arguments each, from ARGV[first] to ARGV[last]: host, fingerprint, priority, flags, entry.
--- Flags: f queued even if seen, h at the head, c not a target of its own, a<n> after n attempts.
--- Marking it seen and queuing it are one step. One that is new and no room is left for is turned away, without
--- a mark; what is no target of its own takes none. Returns how many were let in.
+-- Flags: f queued even if seen, h at the head, c not a target of its own, r let in before under another fingerprint,
+-- a<n> after n attempts. Marking it seen and queuing it are one step. One that is new and no room is left for is turned
+-- away, without a mark; those with c or r take none. Returns how many were let in.
 local function admit(first, last)
   local added, marked, admitted, over, plain, order = 0, 0, 0, 0, {}, {}
   local left = room()
@@ -167,12 +167,13 @@ local function admit(first, last)
   for i = first, last, 5 do
     local host, flags, entry = ARGV[i], ARGV[i + 3], ARGV[i + 4]
     local counted = flags ~= '' and flags:find('c', 1, true) and 1 or 0
+    local takes = (flags == '' or not flags:find('[cr]')) and 1 or 0
     local new, away = 0, false
-    if left > 0 or counted == 1 then
+    if left > 0 or takes == 0 then
       new = mark(ARGV[i + 1])
       marked = marked + new
-      admitted = admitted + new * (1 - counted)
-      left = left - new * (1 - counted)
+      admitted = admitted + new * takes
+      left = left - new * takes
     else
       away = not is_seen(ARGV[i + 1])
     end
