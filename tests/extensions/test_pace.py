@@ -154,11 +154,13 @@ async def test_a_store_that_holds_the_connection(extension, worker, database, sq
     store = asyncio.create_task(database.run(hold))
     await held.wait()
     extension.engine_started()
-    found = await written(sql, worker.crawl, lambda found: found["causes"]["database"] > 0.5)
+    try:
+        found = await written(sql, worker.crawl, lambda found: found["causes"]["database"] > 0.5)
+    finally:
+        release.set()
+        await store
+        await extension.spider_closed()
     assert found["causes"]["workers"] < 0.5
-    release.set()
-    await store
-    await extension.spider_closed()
 
 
 async def test_a_database_that_is_away(extension, worker, sql, monkeypatch):
