@@ -203,7 +203,8 @@ def for_people(standing: Standing) -> Iterator[tuple[str, str]]:
     for kind, counts in record["counts"].items():
         # All four fetch statuses, always; of the seven others those that say something.
         shown = counts if kind == "fetch_status" else {status: n for status, n in counts.items() if n}
-        yield kind, " · ".join(f"{status} {number(count)}" for status, count in shown.items())
+        if shown:
+            yield kind, " · ".join(f"{status} {number(count)}" for status, count in shown.items())
     rests = "paused, waits for `scrapy resume` · " if standing.rests else ""
     if standing.fills:
         rests += "pages of earlier runs are coming in · "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -181,3 +182,16 @@ async def test_a_worker_that_is_not_open(extension, worker):
     extension.engine_started()
     await extension.spider_closed()
     assert extension._task is None
+
+
+def test_a_thread_that_computes_wants_a_processor():
+    """Whether it gets one all the time or has to wait for it; one that sleeps wants none."""
+
+    def share(seconds, step):
+        began, wanted = time.monotonic(), pace._wanted()
+        while time.monotonic() - began < seconds:
+            step()
+        return (pace._wanted() - wanted) / (time.monotonic() - began)
+
+    assert share(0.3, lambda: None) > 0.6
+    assert share(0.3, lambda: time.sleep(0.1)) < 0.4
