@@ -85,7 +85,7 @@ def run(settings: Settings, name: str) -> int:
         addresses = ensure_servers(config)
     with contextlib.closing(connect_database(addresses.database_url)) as connection:
         settle_schema(connection, embedded=addresses.database_embedded)
-        row = rows.find_crawl(connection, name)
+        row = rows.find_crawl(connection, name, waiting=True)
     asked = CrawlConfig.from_json(row.config)
     _check_workable(settings, row, asked)
     for each, value in asked.settings.items():

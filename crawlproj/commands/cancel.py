@@ -48,7 +48,7 @@ class Command(cli.Command):
             raise WrongUsage("there is nobody to ask: --yes cancels without asking")
         addresses = self.addresses()
         with self.database(addresses) as connection:
-            crawl = rows.find_crawl(connection, args[0])
+            crawl = rows.find_crawl(connection, args[0], waiting=True)
             if crawl.status == "sealed":
                 raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, is sealed and cannot be cancelled")
             if not opts.yes:

@@ -33,7 +33,7 @@ class Command(cli.Command):
 
         addresses = self.addresses()
         with self.database(addresses) as connection:
-            crawl = rows.find_crawl(connection, args[0])
+            crawl = rows.find_crawl(connection, args[0], waiting=True)
             control.pause(connection, crawl.id, by=cli.who())
         leased = asyncio.run(_pause(addresses, crawl.frontier))
         words = ["paused", *([f"{number(leased)} in flight finish"] if leased else [])]

@@ -35,7 +35,7 @@ class Command(cli.Command):
 
         addresses = self.addresses()
         with self.database(addresses) as connection:
-            crawl = rows.find_crawl(connection, args[0])
+            crawl = rows.find_crawl(connection, args[0], waiting=True)
             control.resume(connection, crawl.id, by=cli.who())
             workers = len(rows.workers(connection, crawl.id))
         figures = asyncio.run(_resume(addresses, crawl.frontier))

@@ -60,11 +60,14 @@ def list_crawls(
     return rows
 
 
-def find_crawl(connection: Connection[Any], name: str | None) -> CrawlRow:
-    """Return the run that *name* means: a name, a number, or None for the latest. Raises NotFound."""
+def find_crawl(connection: Connection[Any], name: str | None, *, waiting: bool = False) -> CrawlRow:
+    """Return the run that *name* means: a name, a number, or None for the latest. Raises NotFound.
+
+    Of a crawl that repeats it is the run that began last; with *waiting*, the one that waits for its time.
+    """
     # A name of more digits than a bigint has is no number.
     number = int(name) if name and name.isascii() and name.isdigit() and int(name) <= _LARGEST_ID else None
-    rows = _fetch(connection, "find_crawl", name=name, id=number)
+    rows = _fetch(connection, "find_crawl", name=name, id=number, waiting=waiting)
     if not rows:
         raise NotFound(_no_crawl(name, [row["name"] for row in _fetch(connection, "crawl_names")]))
     return _crawl(rows[0])

@@ -52,11 +52,11 @@ def started(environment):
     """Return a function that starts a command and does not wait for it."""
     running = []
 
-    def start(*args):
+    def start(*args, **changed):
         process = subprocess.Popen(
             [sys.executable, "-m", "scrapy", *args],
             cwd=PROJECT,
-            env=environment,
+            env=environment | changed,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -178,6 +178,37 @@ def test_all_that_are_due(scrapy, add, pages, site, database):
     due = "SELECT name, retry_at > now() + interval '30 s' FROM crawl WHERE status = 'queued' ORDER BY id"
     assert database.execute(due).fetchall() == [("broken", True), ("later", True)]
     assert scrapy("run").code == 0
+
+
+def test_paused_crawl_holds_up_no_other(
+    started, scrapy_here, site, slow_pages, database, tmp_path, monkeypatch
+):
+    """Its worker leaves it, and the next crawl has its turn: any spider, with URLs of its own."""
+    (tmp_path / "run_plain.py").write_text(
+        "from scrapy import Spider\n"
+        "class Plain(Spider):\n"
+        "    name = 'plain'\n"
+        "    start_urls = ['http://127.0.0.1:9/never']\n"
+        "    def parse(self, response):\n"
+        "        yield {'url': response.url}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    site.add("/own", "<p>Some words to read.</p>")
+    more = ["--spider", "plain", "--set", "SPIDER_MODULES=run_plain", "--tag", "x", "--deny", "/own/"]
+    quick = ["--set", "MIN_INTERVAL_MS=0", "--set", "LEASE_SECONDS=2"]
+    assert scrapy_here("add", "slow", slow_pages, *quick).code == 0
+    assert scrapy_here("add", "next", f"{site.url}/own", f"{site.url}/own/denied", *more).code == 0
+    process = started("run", PYTHONPATH=f"{PROJECT}{os.pathsep}{tmp_path}")
+    until(lambda: site.hits["/0"])
+    assert scrapy_here("pause", "slow").code == 0
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, out
+    assert "slow, run 1: paused" in out
+    assert ends(database) == [("slow", 1, "paused", None), ("next", 1, "sealed", "done")]
+    pages = "SELECT url, schedule_status FROM page WHERE crawl_name = 'next' ORDER BY url"
+    assert (f"{site.url}/own", "succeeded") in database.execute(pages).fetchall()
+    assert not site.hits["/own/denied"]
+    assert database.execute("SELECT data ->> 'url' FROM item").fetchall() == [(f"{site.url}/own",)]
 
 
 def test_signal(started, add, site, slow_pages, database):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from crawlproj.crawls import control, dispatch, lifecycle, series
+from crawlproj.crawls import control, dispatch, lifecycle, rows, series
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -74,6 +74,20 @@ async def test_it_is_not_due_before_its_time(sql, database):
     await sealed_at(database, sql, taken.id, late + timedelta(minutes=5))
     assert dispatch.take(sql, hold_seconds=15, at=late + timedelta(minutes=5)) is None
     assert sql.execute("SELECT retry_at FROM crawl WHERE run = 3").fetchone() == (START + 4 * DAY,)
+
+
+async def test_which_run_a_name_means(sql, database):
+    """People look at what has begun, and end or begin what waits; once its time has come, it is that run."""
+    first = added(sql)
+    assert rows.find_crawl(sql, "news").id == first
+    next_id = await sealed_at(database, sql, first, datetime.now(UTC))
+    found = [
+        rows.find_crawl(sql, name, waiting=waiting).id for name in ("news", None) for waiting in (False, True)
+    ]
+    assert found == [first, next_id, first, next_id]
+    assert rows.find_crawl(sql, str(next_id)).id == next_id
+    sql.execute("UPDATE crawl SET scheduled_at = now() WHERE id = %s", [next_id])
+    assert rows.find_crawl(sql, "news").id == next_id
 
 
 async def test_a_cancelled_run_ends_the_series(sql, database):
