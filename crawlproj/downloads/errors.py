@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: After the headers: the body ended before its end, or came to pieces.
 CUT_SHORT = frozenset({pycurl.E_PARTIAL_FILE, pycurl.E_RECV_ERROR, pycurl.E_GOT_NOTHING})
 
+SCRAPYS = "scrapy.core.downloader.handlers.http11"  #: the module of Scrapy's own handler
+
 _WEIRD_SERVER_REPLY = 8
 _TOO_LARGE = 100  # a header of more than 100 KB, headers of more than 300 KB, more than 5000 of them
 _LENGTH = "Content-Length"
@@ -41,6 +43,11 @@ def is_refusal(error: pycurl.error) -> bool:
     return bool(code == pycurl.E_SSL_CONNECT_ERROR and _LEGACY_TLS in words)
 
 
+def is_of_scrapys(curl: pycurl.Curl, error: pycurl.error) -> bool:
+    """Return whether Scrapy's own handler is asked next, or has the name for what went wrong."""
+    return is_refusal(error) or _is_closed_tunnel(curl)
+
+
 def note_status(error: Exception, status: int) -> None:
     """Keep with an error which status the answer had."""
     error.http_status = status  # type: ignore[attr-defined]
@@ -58,8 +65,7 @@ def explained(curl: pycurl.Curl, request: Request, error: pycurl.error) -> Excep
     words = f"{request.url}: {error.args[1]}"
     if code == pycurl.E_OPERATION_TIMEDOUT:
         return DownloadTimeoutError(words)
-    if curl.getinfo(pycurl.HTTP_CONNECTCODE) >= _FIRST_REFUSAL:
-        # With Scrapy's handler, which takes a fifth of a second to import, and few crawls ever need.
+    if _is_closed_tunnel(curl):
         from scrapy.core.downloader.handlers.http11 import TunnelError  # noqa: PLC0415
 
         return TunnelError(words)
@@ -72,6 +78,10 @@ def explained(curl: pycurl.Curl, request: Request, error: pycurl.error) -> Excep
     if code == pycurl.E_COULDNT_CONNECT:
         return _unconnected(curl.getinfo(pycurl.OS_ERRNO), words)
     return DownloadFailedError(words)
+
+
+def _is_closed_tunnel(curl: pycurl.Curl) -> bool:
+    return bool(curl.getinfo(pycurl.HTTP_CONNECTCODE) >= _FIRST_REFUSAL)
 
 
 def _has_answered(curl: pycurl.Curl) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,14 @@ from scrapy.exceptions import DownloadFailedError, NotConfigured, ResponseDataLo
 from scrapy.responsetypes import responsetypes
 
 from crawlproj.downloads import options
-from crawlproj.downloads.errors import CUT_SHORT, explained, is_refusal, note_status
+from crawlproj.downloads.errors import (
+    CUT_SHORT,
+    SCRAPYS,
+    explained,
+    is_of_scrapys,
+    is_refusal,
+    note_status,
+)
 from crawlproj.downloads.transfer import Transfer
 from crawlproj.exceptions import WorkerCloses
 from crawlproj.signals import transfers_cut
@@ -81,6 +89,9 @@ class CurlDownloadHandler(BaseDownloadHandler):
             await self._multi.perform(curl)
         except pycurl.error as exc:
             error = exc
+            if is_of_scrapys(curl, exc):
+                # A fifth of a second, the first time: neither at every start, nor on the loop.
+                await asyncio.to_thread(import_module, SCRAPYS)
         except asyncio.CancelledError:
             if not self._cut:
                 raise
@@ -182,7 +193,6 @@ class CurlDownloadHandler(BaseDownloadHandler):
         if not is_refusal(error) or request.method not in {"GET", "HEAD"}:
             return False
         if self._twisted is None:
-            # Not at the top: it takes a fifth of a second, at every start of every crawl.
             from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler  # noqa: PLC0415
 
             try:
