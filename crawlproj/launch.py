@@ -91,8 +91,9 @@ def run(settings: Settings, name: str) -> int:
     for each, value in asked.settings.items():
         if (settings.getpriority(each) or 0) < SETTINGS_PRIORITIES["cmdline"]:
             settings.set(each, value, "cmdline" if row.started_at is None else KEPT)
-    settings.set("CRAWL_NAME", row.name, "cmdline")
-    settings.set("CRAWL_JOIN", True, "cmdline")
+    # What it lets in is its own since it was made, whatever settings.py says by now.
+    own = {"CRAWL_ALLOW": [*asked.allow], "CRAWL_DENY": [*asked.deny], "MAX_DEPTH": asked.max_depth}
+    settings.setdict({**own, "CRAWL_NAME": row.name, "CRAWL_JOIN": True}, "cmdline")
     return crawl(settings, row.spider, asked.arguments)
 
 

@@ -112,7 +112,7 @@ async def test_worker_that_seals_a_run_queues_the_next(sql, database):
     """The same transaction does both; the next run is due in three days' time, and no minute before."""
     added(sql)
     crawl = await lifecycle.claim(
-        database, name="news", spider="site", worker="w", lease_seconds=60, config={}
+        database, name="news", spider="site", worker="w", lease_seconds=60, config=CONFIG
     )
     assert await lifecycle.seal(database, crawl, stop_reason="done", counts={})
     assert not await lifecycle.seal(database, crawl, stop_reason="done", counts={})
