@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from crawlproj.crawls.admission import Admission
 from crawlproj.exceptions import BadUrl
 from crawlproj.frontier.canonical import normalise
 from crawlproj.output import duration, number
@@ -34,7 +35,7 @@ async def why_absent(
 ) -> str:
     """Return half a sentence: what is known of a URL that was never fetched."""
     seeds, outside = _seeds(crawl), _outside(crawl, wire)
-    if wire in seeds:
+    if wire in seeds or wire in crawl.config.get("seeds", ()):
         return f"it is a seed, and {await _waits(crawl, host, frontier)}"
     if outside:
         return f"it is out of the crawl's scope: {outside}"
@@ -49,7 +50,7 @@ def _arguments(crawl: CrawlRow) -> dict[str, str]:
 
 
 def _seeds(crawl: CrawlRow) -> tuple[str, ...]:
-    """Return the seeds in their wire form; those of a file are not known here."""
+    """Return the seeds in their wire form; those of a file too large to be kept are not known here."""
     given = str(_arguments(crawl).get("seeds", ""))
     found = []
     for seed in () if given.startswith("@") else given.split():
@@ -59,7 +60,9 @@ def _seeds(crawl: CrawlRow) -> tuple[str, ...]:
 
 
 def _outside(crawl: CrawlRow, wire: str) -> str | None:
-    """Return which argument keeps a URL out; only the site spider's arguments are known here."""
+    """Return which rule or argument keeps a URL out; of arguments only the site spider's are known here."""
+    if (why := Admission.from_config(crawl.config).refusal(wire, 0)) is not None:
+        return why
     arguments, seeds = _arguments(crawl), _seeds(crawl)
     for name, says in (("deny", True), ("allow", False)):
         pattern = arguments.get(name)

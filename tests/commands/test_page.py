@@ -148,12 +148,15 @@ def test_several_crawls(scrapy_here, add_crawl, add_page):
         ("http://h/nowhere", "no page of the run links to it"),
         ("http://h/seed", "it is a seed"),
         ("http://bare/", "it is a seed"),
+        ("http://h/print/1", "out of the crawl's scope: denied by rule 2: /print/"),
+        ("http://own/", "it is a seed"),
     ],
 )
 def test_why_never_fetched(scrapy_here, add_crawl, add_page, add_content, url, why):
     """A URL without a page: exit code 3, and the reason in one sentence."""
     arguments = {"seeds": "http://h/1 http://h/seed http://BARE", "scope": "host", "deny": "/private"}
-    crawl = add_crawl("a", config=json.dumps({"arguments": arguments}))
+    more = {"deny": ["ads.example", "/print/"], "seeds": ["http://own/"]}
+    crawl = add_crawl("a", config=json.dumps({"arguments": arguments, **more}))
     add_content(add_page(crawl, "http://h/1"), b"x", text="x", links=["http://h/2", "http://h/linked"])
     done = scrapy_here("page", url)
     assert (done.code, done.out) == (3, "")
