@@ -19,6 +19,17 @@ _SECRET_NAME = re.compile(
     r"|authorization|credential|cookie|session[-_]?id)s?(?![a-z])",
     re.IGNORECASE,
 )
+_HINTS = (
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "key",
+    "auth",
+    "credential",
+    "cookie",
+    "session",
+)  # one is in each
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NAME = re.compile(r"""([\w-]+)["']?\s*[=:]\s*["']?""")
 _VALUE = re.compile(r"""(?:bearer\s+|basic\s+)?[^\s&;,"'#]*""", re.IGNORECASE)
@@ -38,6 +49,9 @@ def without_secrets(name: str, value: str) -> str:
     if is_secret(name):
         return "***"
     text = without_login(value)
+    low = text.lower()
+    if not any(hint in low for hint in _HINTS):  # nearly always, and a list of seeds may be long
+        return text
     kept, done = "", 0
     for found in _NAME.finditer(text):
         secret = _VALUE.match(text, found.end())
