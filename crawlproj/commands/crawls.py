@@ -49,8 +49,7 @@ class Command(cli.Command):
         if opts.json:
             out.rows((), found)
             return None
-        shown = [_flat(row) for row in found]
-        if out.rows(_columns(out, shown, datetime.now(UTC)), shown) == 0:
+        if out.rows(_columns(out, datetime.now(UTC)), map(_flat, found)) == 0:
             self.say("there is no such crawl" if statuses or opts.tag else "there is no crawl yet")
         return None
 
@@ -65,6 +64,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
         "due": due,
         "begin": (row["started_at"], due),
         "tags": ",".join(row["tags"]),
+        "said": " · ".join(text for text in (row["label"], row["note"]) if text),
     }
 
 
@@ -75,22 +75,22 @@ def _begin(times: tuple[datetime | None, datetime | None], *, now: datetime) -> 
     return "due" if due <= now else f"due {ago(due, now=now)}"
 
 
-def _columns(out: Output, rows: list[dict[str, Any]], now: datetime) -> tuple[Column, ...]:
+def _columns(out: Output, now: datetime) -> tuple[Column, ...]:
     # A column for each status would leave no room for names on 80 columns.
     fetched = Column(title="fetched", key="fetched", show=number, right=True)
     started = Column(title="started", key="started_at", show=partial(ago, now=now))
     first: tuple[Column, ...] = ()
     last = tuple(Column(title=key, key=key) for key in ("fetched", "due", "label", "tags"))
-    label: tuple[Column, ...] = ()
+    note = Column(title="note", key="note", flexible=True)
     if out.for_people:  # a pipe has what was added later at its end, because others count the fields
         first, last = (fetched,), ()
         started = Column(title="started", key="begin", show=partial(_begin, now=now))
-        if any(row["label"] for row in rows):
-            label = (Column(title="label", key="label", flexible=True, spare=3),)
+        note = Column(
+            title="note", key="said", flexible=True
+        )  # a label of its own would leave no room for names
     return (
         Column(title="id", key="id", right=True),
         Column(title="name", key="name", flexible=True),
-        *label,
         Column(title="run", key="run", right=True),
         Column(title="spider", key="spider", spare=1),
         Column(title="status", key="status"),
@@ -99,6 +99,6 @@ def _columns(out: Output, rows: list[dict[str, Any]], now: datetime) -> tuple[Co
         Column(title="failed", key="failed", show=number, right=True),
         Column(title="workers", key="workers", right=True, spare=2),
         started,
-        Column(title="note", key="note", flexible=True),
+        note,
         *last,
     )

@@ -74,6 +74,9 @@ def test_tags_labels_and_times(scrapy_here, environment, database):
     control.create(database, name="a", spider="site", config={}, tags=["daily", "tw"], label="News", at=hour)
     control.create(database, name="b", spider="site", config={}, tags=["daily"], at=past)
     control.create(database, name="c", spider="site", config={})
+    database.execute(
+        "INSERT INTO note (crawl_id, namespace, message) SELECT min(id), 'HOST', 'a note' FROM crawl"
+    )
     (row,) = scrapy_here("crawls", "--tag", "TW", "--json").json
     assert (row["name"], row["tags"], row["label"]) == ("a", ["daily", "tw"], "News")
     lines = [line.split("\t") for line in scrapy_here("crawls", "--tag", "Daily").lines]
@@ -83,6 +86,6 @@ def test_tags_labels_and_times(scrapy_here, environment, database):
     assert (done.code, done.out, done.err) == (0, "", "there is no such crawl\n")
     shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(environment, "crawls", columns=100))
     head, *rows = (" ".join(line.split()) for line in shown.splitlines())
-    assert head == "id name label run spider status fetched done failed workers started note"
-    assert "a News 1 site queued 0 0 0 0 due in 60 min -" in rows[2]
-    assert "b - 1 site queued 0 0 0 0 due -" in rows[1]
+    assert head == "id name run spider status fetched done failed workers started note"
+    assert rows[2].endswith("a 1 site queued 0 0 0 0 due in 60 min News · a note")
+    assert rows[1].endswith("b 1 site queued 0 0 0 0 due -")
