@@ -3,9 +3,9 @@
     python forking.py SOCKET
 
 listens on SOCKET, a file descriptor, and ends with its standard input. Each connection brings one command:
-a JSON object after its length, {"args": [...], "env": {...}, "folder": "..."}, and with it three file
-descriptors. It is answered with the pid, and at its end with the exit code. Nothing of the project is
-imported here: each command does that itself, as it reads its environment and its settings.
+a JSON object after its length, {"module": "scrapy", "args": [...], "env": {...}, "folder": "..."}, and with
+it three file descriptors. It is answered with the pid, and at its end with the exit code. Nothing of the
+project is imported here: each command does that itself, as it reads its environment and its settings.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(env)
     sys.dont_write_bytecode = bool(env.get("PYTHONDONTWRITEBYTECODE"))
-    sys.argv = ["scrapy", *request["args"]]
+    sys.argv = [request["module"], *request["args"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -117,4 +117,4 @@ if __name__ == "__main__":
         importlib.import_module(name)
     gc.freeze()
     become(*serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno()))
-    runpy.run_module("scrapy", run_name="__main__", alter_sys=True)
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

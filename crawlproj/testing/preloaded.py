@@ -137,19 +137,28 @@ class Preloaded:
         """Return whether a command in *env* needs no interpreter of its own."""
         return _of_the_interpreter(env) == _of_the_interpreter(self._env)
 
-    def start(self, args: Sequence[str], *, folder: Path, env: Mapping[str, str]) -> Forked:
-        """Start `scrapy` with *args* in *folder*, with nothing on its standard input."""
-        request = json.dumps({"args": list(args), "env": dict(env), "folder": str(folder)}).encode()
+    def start(
+        self,
+        args: Sequence[str],
+        *,
+        folder: Path,
+        env: Mapping[str, str],
+        module: str = "scrapy",
+        stdin: IO[bytes] | None = None,
+    ) -> Forked:
+        """Start `python -m module` with *args* in *folder*; without a *stdin*, there is nothing to read."""
+        wish = {"module": module, "args": list(args), "env": dict(env), "folder": str(folder)}
+        request = json.dumps(wish).encode()
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self._address)
         (out, its_out), (err, its_err) = os.pipe(), os.pipe()
-        with Path(os.devnull).open() as nothing:
-            streams = [nothing.fileno(), its_out, its_err]
+        with Path(os.devnull).open("rb") as nothing:
+            streams = [(stdin or nothing).fileno(), its_out, its_err]
             socket.send_fds(connection, [NUMBER.pack(len(request))], streams)
         os.close(its_out)
         os.close(its_err)
         connection.sendall(request)
-        return Forked(f"scrapy {' '.join(args)}", connection, out, err)
+        return Forked(" ".join((module, *args)), connection, out, err)
 
 
 def _of_the_interpreter(env: Mapping[str, str]) -> dict[str, str]:

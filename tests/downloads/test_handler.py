@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import ssl
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import processes
 from tests.downloads.certificate import write_certificate
 from tests.downloads.raw_server import TunnelProxy, raw_server
 
@@ -80,20 +77,17 @@ def fetched(
     **settings: Any,
 ) -> list[dict[str, Any]]:
     """Return what came of *wishes* in a Scrapy process of its own."""
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.downloads.fetching", handler, json.dumps(settings)],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, **(environment or {})},
-        input=json.dumps(wishes),
-        capture_output=True,
-        text=True,
+    stdout, stderr = processes.run(
+        "tests.downloads.fetching",
+        handler,
+        json.dumps(settings),
+        stdin=json.dumps(wishes),
+        env=dict(environment or {}),
         timeout=50,
-        check=False,
     )
-    assert run.returncode == 0, run.stderr
-    assert "Traceback" not in run.stderr, run.stderr
-    results: list[dict[str, Any]] = json.loads(run.stdout)
-    assert len(results) == len(wishes), run.stderr
+    assert "Traceback" not in stderr, stderr
+    results: list[dict[str, Any]] = json.loads(stdout)
+    assert len(results) == len(wishes), stderr
     return results
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -36,17 +33,11 @@ class Answers:
     def crawl(self, *requests: dict[str, Any] | str, **settings: Any) -> list[dict[str, Any]]:
         """Fetch under leases and return what came of each request, in their order."""
         given = [{"url": each} if isinstance(each, str) else each for each in requests]
-        run = subprocess.run(
-            [sys.executable, "-m", "tests.middlewares.leased_crawl", json.dumps(settings), json.dumps(given)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
+        stdout, stderr = processes.run(
+            "tests.middlewares.leased_crawl", json.dumps(settings), json.dumps(given)
         )
-        assert run.returncode == 0, run.stderr
-        told = {line["given"]: line for line in map(json.loads, run.stdout.splitlines())}
-        assert set(told) == {each["url"] for each in given}, run.stderr
+        told = {line["given"]: line for line in map(json.loads, stdout.splitlines())}
+        assert set(told) == {each["url"] for each in given}, stderr
         return [told[each["url"]] for each in given]
 
 

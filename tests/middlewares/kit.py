@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-ROOT = Path(__file__).parents[2]
+from tests import processes
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from crawlproj.testing.preloaded import Forked
 
 
 @dataclass(kw_only=True)
@@ -31,22 +33,17 @@ class SmallCrawl:
     """Starts small crawls that share one Redis."""
 
     redis_url: str
-    running: list[subprocess.Popen[str]] = field(default_factory=list)
+    running: list[subprocess.Popen[str] | Forked] = field(default_factory=list)
 
-    def start(self, *urls: str, **settings: Any) -> subprocess.Popen[str]:
+    def start(self, *urls: str, **settings: Any) -> subprocess.Popen[str] | Forked:
         """Start a worker on *urls*."""
-        module = "tests.middlewares.small_crawl"
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, self.redis_url, json.dumps(settings), *urls],
-            cwd=ROOT,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        process = processes.start(
+            "tests.middlewares.small_crawl", self.redis_url, json.dumps(settings), *urls
         )
         self.running.append(process)
         return process
 
-    def end(self, process: subprocess.Popen[str], timeout: float = 100) -> Told:
+    def end(self, process: subprocess.Popen[str] | Forked, timeout: float = 100) -> Told:
         """Wait for a worker and return what it said."""
         stdout, stderr = process.communicate(timeout=timeout)
         assert process.returncode == 0, stderr

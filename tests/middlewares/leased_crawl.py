@@ -17,6 +17,7 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.http import TextResponse
 from scrapy.settings import Settings
 
+from crawlproj.crawls.admission import Admission
 from crawlproj.items import Lease, Visit
 from crawlproj.worker import Worker
 
@@ -49,6 +50,7 @@ class LeasedSpider(Spider):
     async def start(self) -> AsyncIterator[Request]:
         self.crawler.signals.connect(self.scheduled, signal=signals.request_scheduled)
         worker = Worker.of(self.crawler)
+        worker.admission = Admission.from_config({})
         for token, given in enumerate(json.loads(sys.argv[2])):
             lease = Lease(
                 token=token,

@@ -13,6 +13,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 import crawlproj.settings
+from crawlproj.crawls.admission import Admission
 from crawlproj.items import Lease, Visit
 from crawlproj.scheduler import FrontierScheduler
 from crawlproj.worker import Worker
@@ -50,6 +51,7 @@ class Page:
         if allowed is not None:
             self.spider.allowed_domains = allowed
         self.worker = Worker.of(self.crawler)
+        self.worker.admission = Admission.from_config({})
         self.middleware = PageMiddleware.from_crawler(self.crawler)
         scheduler = FrontierScheduler.from_crawler(self.crawler)
         scheduler._spider = self.spider
