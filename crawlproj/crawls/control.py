@@ -8,6 +8,7 @@ the two is seen by it. Whoever misses both learns of it at the next renewal.
 from __future__ import annotations
 
 import secrets
+import shlex
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,11 @@ def create(
             first=False,
         )
         if row is None:
-            raise Refused(f"crawl {name!r} has an open run: seal or cancel it before the next one")
+            called = shlex.quote(name)
+            raise Refused(
+                f"crawl {name!r} has an open run: `scrapy run {called}` works it, `scrapy cancel {called}`"
+                " ends it"
+            )
         _row(
             connection,
             "describe",

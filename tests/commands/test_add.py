@@ -99,7 +99,9 @@ def test_open_run(scrapy_here, database):
     assert scrapy_here("add", "news", URL).code == 0
     done = scrapy_here("add", "news", URL)
     assert done.code == 4
-    assert done.err == ("scrapy add: crawl 'news' has an open run: seal or cancel it before the next one\n")
+    assert done.err == (
+        "scrapy add: crawl 'news' has an open run: `scrapy run news` works it, `scrapy cancel news` ends it\n"
+    )
     database.execute("UPDATE crawl SET status = 'sealed', retry_at = NULL")
     assert "added news, run 2" in scrapy_here("add", "news", URL).out
 
