@@ -1,4 +1,4 @@
-"""Scrapy's process, which a signal ends only when all has been said."""
+"""Scrapy's process, which the first signal ends only when all has been said."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ class CrawlProcess(AsyncCrawlerProcess):
     ends it at once, as ever.
     """
 
+    _asked = False  #: to stop, before
+
     async def stop(self) -> None:
-        """Stop all crawls and return when they have ended."""
+        """Stop all crawls and return when they have ended; when asked again, at once."""
+        again, self._asked = self._asked, True
         await super().stop()
-        await self.join()
+        if not again:
+            await self.join()
