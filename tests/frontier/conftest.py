@@ -120,6 +120,10 @@ def redis_program() -> Path:
     return Path(program)
 
 
+#: For what shows nothing of a server, and is long: it runs on the embedded Valkey alone, and on no cluster.
+ONE_SERVER = pytest.mark.parametrize("valkey_url", ["valkey"], indirect=True)
+
+
 @pytest.fixture(scope="session", params=["valkey", "redis"])
 def valkey_url(request, valkey_url) -> Iterator[str]:
     """The address of either server, one after the other, for the whole session."""

@@ -597,11 +597,13 @@ class Model:
         self.closed = True
         return True
 
-    def reopen(self, run: int) -> bool:
+    def reopen(self, run: int, knobs: Mapping[str, float]) -> bool:
         """Once per run: it goes on with what it holds, and none of that has counted. Says if it is open."""
         if not self.closed or run <= self.run:
             return not self.closed
         self.run = run
+        self.knobs.update(knobs)
+        self.version += 1
         self.closed = self.paused_at_finish = self.may_finish = False
         self.paused = bool(self.knobs["pause_at_start"])
         self.stopped = ""

@@ -10,7 +10,7 @@ import pytest
 from crawlproj.exceptions import BadSetting
 from crawlproj.frontier.frontier import BLOOM_BLOCK
 from crawlproj.frontier.records import Outcome
-from tests.frontier.conftest import crawl, lease_one, link, links
+from tests.frontier.conftest import ONE_SERVER, crawl, lease_one, link, links
 
 BLOCK_AT_A_HUNDREDTH = int(BLOOM_BLOCK * 0.693 / 7)  # URLs that fill one block of bits at this error rate
 
@@ -58,6 +58,7 @@ async def test_no_url_twice(make):
     assert other.figures.seen == 55
 
 
+@ONE_SERVER
 async def test_no_new_url_is_taken_for_seen(make):
     """None of 20,000, at the error rate that is the default."""
     frontier = await make(bloom_capacity=20_000)
@@ -80,10 +81,10 @@ async def test_in_several_blocks_and_partitions(make, fleet):
     assert await fleet.snapshot() == {}
 
 
-@pytest.mark.parametrize("blocks", [1, 3])
-async def test_the_error_rate_is_as_promised(make, blocks):
+@ONE_SERVER
+async def test_the_error_rate_is_as_promised(make):
     """At capacity a new URL is taken for seen about as often as asked for, and seen ones are never new."""
-    n, last = BLOCK_AT_A_HUNDREDTH * blocks, 10_000
+    n, last = BLOCK_AT_A_HUNDREDTH * 2, 10_000
     frontier = await make(bloom_capacity=n, bloom_error=0.01)
     prints = fingerprints(n)
     await frontier.mark_seen({"a.test": prints[:-last]})
@@ -94,7 +95,7 @@ async def test_the_error_rate_is_as_promised(make, blocks):
 
 async def test_it_takes_less_memory(make, fleet):
     """At its capacity less than the exact filter, and next to nothing before."""
-    n = 3 * int(BLOOM_BLOCK * 0.693 / 24)
+    n = 2 * int(BLOOM_BLOCK * 0.693 / 24)
     bloom = await make(bloom_capacity=n)
     exact = await fleet("exact", seen_shards=n // 400)
     prints = fingerprints(n)

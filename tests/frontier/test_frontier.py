@@ -338,7 +338,7 @@ async def test_a_host_is_blocked_before_it_is_known(frontier):
 async def test_what_waits_says_when(fleet):
     """`wait_ms` is the earliest of host, retry and expiring lease; None when only news can help."""
     frontier = await fleet(min_interval_ms=30_000, retry_delay_ms=10_000)
-    assert await frontier.next("w", 1, 60) == (None, [])
+    assert await frontier.next("w", 1, 60) == (None, [], False)
     await frontier.schedule(links("a.test", 1))
     assert (await frontier.next("w", 0, 60)).wait_ms is None  # something is due, and was not wanted
     granted = await frontier.next("w", 1, 20)

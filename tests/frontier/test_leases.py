@@ -296,6 +296,15 @@ async def test_released_leases_never_were(frontier):
     assert frontier.figures.started == 1
 
 
+async def test_several_that_are_released_keep_their_order(fleet):
+    """Given back together, the first of a host is its first again."""
+    frontier = await fleet(host_max_in_flight=3)
+    await frontier.schedule(links("a.test", 4))
+    grants = [await lease_one(frontier) for _ in range(3)]
+    assert await frontier.release("w", [grant.token for grant in grants]) == 3
+    assert await crawl(frontier) == [f"a.test/{n}" for n in range(4)]
+
+
 async def test_a_released_retry_is_still_counted(fleet):
     """It was started before."""
     frontier = await fleet(retry_delay_ms=0)

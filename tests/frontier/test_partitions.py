@@ -17,7 +17,17 @@ from crawlproj.exceptions import BadSetting, Refused
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.frontier.partition import CHUNK
 from crawlproj.frontier.records import Figures, Outcome
-from tests.frontier.conftest import crawl, lease, lease_one, link, links, name_of, pending, succeed
+from tests.frontier.conftest import (
+    ONE_SERVER,
+    crawl,
+    lease,
+    lease_one,
+    link,
+    links,
+    name_of,
+    pending,
+    succeed,
+)
 
 PARTS = 3
 LONG = 600  # seconds: a lease that the test's own pace does not end
@@ -437,12 +447,13 @@ async def test_a_run_ends_when_no_partition_has_anything_left(make, fleet, host)
     assert await frontier.finish(grant.token, Outcome.SUCCEEDED, outlinks=links(A, 1, start=8)) == (False, 0)
 
 
+@ONE_SERVER
 async def test_no_link_is_lost_to_a_seal(make):
     """One URL at a time hops from partition to partition, while two others try to seal."""
     worker, *sealers = [await make() for _ in range(3)]
     chance = random.Random(3)
     hosts = [name for number in range(PARTS) for name in hosts_in(number, 4)]
-    chain = [link(f"{chance.choice(hosts)}/{n}") for n in range(60)]
+    chain = [link(f"{chance.choice(hosts)}/{n}") for n in range(40)]
     await worker.schedule(chain[:1])
     done, tries = [], Counter()
 
@@ -472,6 +483,7 @@ async def test_no_link_is_lost_to_a_seal(make):
     assert tries["sealed"] == 2
 
 
+@ONE_SERVER
 async def test_a_start_that_meets_a_seal_is_in_or_refused(make):
     """Whoever comes first wins, in all partitions: never is one of them closed and another at work."""
     won = set()

@@ -13,7 +13,7 @@ import redis
 from crawlproj.exceptions import Refused
 from crawlproj.frontier.partition import CHUNK
 from crawlproj.frontier.records import Outcome
-from tests.frontier.conftest import Fleet, crawl, lease, lease_one, link, links, name_of, succeed
+from tests.frontier.conftest import ONE_SERVER, Fleet, crawl, lease, lease_one, link, links, name_of, succeed
 
 # --- switches -------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ async def test_a_dropped_run_is_over_for_everybody(fleet):
     )
     assert await other.renew("w", [grant.token], 60) == [grant.token]
     assert await other.release("w", [grant.token]) == 0
-    assert await other.next("w", 1, 60) == (None, [])
+    assert await other.next("w", 1, 60) == (None, [], True)
     assert not await other.seal()
     assert other.figures.closed
     with pytest.raises(Refused):
@@ -165,6 +165,7 @@ async def test_a_dropped_run_is_over_for_everybody(fleet):
     assert await fleet.snapshot() == {}
 
 
+@ONE_SERVER
 async def test_sealing_and_scheduling_exclude_each_other(fleet):
     """Whoever comes first wins: either the URL is queued and the run open, or it is refused and unseen."""
     won = set()

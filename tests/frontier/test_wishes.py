@@ -10,7 +10,17 @@ import asyncio
 import pytest
 
 from crawlproj.frontier.records import Outcome
-from tests.frontier.conftest import crawl, lease, lease_one, link, links, name_of, pending, succeed
+from tests.frontier.conftest import (
+    ONE_SERVER,
+    crawl,
+    lease,
+    lease_one,
+    link,
+    links,
+    name_of,
+    pending,
+    succeed,
+)
 
 LONG = 600  # seconds: a lease that the test's own pace does not end
 HALF = LONG * 500  # milliseconds
@@ -114,6 +124,7 @@ async def test_sums_that_do_not_agree_are_told(fleet):
     assert await frontier.check() == []
 
 
+@ONE_SERVER
 async def test_an_injector_beside_25_workers_loses_nothing(fleet):
     """URLs are let in from outside while heads of queues are taken: each is served once (Heritrix)."""
     workers = [await fleet() for _ in range(25)]
