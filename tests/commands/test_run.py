@@ -256,7 +256,7 @@ def test_killed_supervisor(started, add, pages, slow_pages, site, database):
 def test_forever(started, add, pages, database):
     """It waits for more, and takes what comes within a second or so; one that is idle ends with 0."""
     process = started("run", "--forever")
-    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    others = "pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     until(lambda: database.execute(f"SELECT {others} AND state = 'idle' AND query = 'COMMIT'").fetchone())
     add("news", seeds=pages)
     for line in process.stdout:
