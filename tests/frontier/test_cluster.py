@@ -8,12 +8,13 @@ import pytest
 from redis.exceptions import ResponseError
 
 from crawlproj.scripts import Script
-from tests.frontier import test_frontier, test_leases, test_run, test_wishes
+from tests.frontier import test_frontier, test_leases, test_limits, test_run, test_wishes
 from tests.frontier.cluster import StrictScripts, collected, sha
 from tests.frontier.conftest import links
 
 globals().update(collected(test_frontier))
 globals().update(collected(test_leases, "incident"))
+globals().update(collected(test_limits))
 globals().update(collected(test_run))
 globals().update(collected(test_wishes, "spent"))
 

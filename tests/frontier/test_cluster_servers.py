@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlproj.testing.servers import fast_folder
-from tests.frontier.conftest import Fleet, crawl, link, redis_program
+from tests.frontier.conftest import Fleet, crawl, link, links, redis_program
 from tests.own_cluster import OwnCluster
 
 PARTITIONS = 6
@@ -61,3 +61,15 @@ async def test_start_urls_enter_from_any_slot(fleet, kind):
         assert not await frontier.take_from("start", raw, entries)
     assert await frontier.peek("start", 16) == []
     assert (await frontier.refresh()).queued == 2
+
+
+async def test_a_start_url_for_which_no_room_is_left_stays_in_a_key_elsewhere(fleet):
+    """What of it has come in is found seen when it is read again."""
+    frontier = await fleet(max_urls=2)
+    await fleet.redis.rpush("start", "x")
+    assert not await frontier.take_from("start", b"x", links("a.test", 3))
+    assert await fleet.redis.llen("start") == 1
+    await frontier.set_crawl(max_urls=3)
+    assert await frontier.take_from("start", b"x", links("a.test", 3))
+    assert await fleet.redis.llen("start") == 0
+    assert (frontier.figures.queued, frontier.figures.admitted) == (3, 3)
