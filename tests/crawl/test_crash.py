@@ -11,13 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 from aiohttp import web
 
-from crawlproj.connections import open_redis_sync
+from crawlproj.connections import connect_database, open_redis_sync
 from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import linking, poll, status
 
@@ -103,7 +104,8 @@ def test_a_second_signal_ends_at_once_and_loses_nothing(site: Site, scrapy: Proj
     process = scrapy.start(*arguments, settings=settings)
     assert poll(lambda: site.hits["/1"])
     process.send_signal(signal.SIGINT)
-    time.sleep(0.2)  # two presses of a person
+    assert process.stderr is not None
+    assert any("Received SIGINT" in line for line in process.stderr)  # two at once would be taken for one
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
     process.communicate(timeout=TIMEOUT)
@@ -237,3 +239,21 @@ def test_a_set_up_that_breaks_ends_the_worker(site: Site, scrapy: Project, redis
     assert site.requests == []
     scrapy.env["REDIS_URL"] = redis_url
     assert status(scrapy, "weak")["workers"] == []
+
+
+def test_a_commit_that_is_held_up_costs_no_lease(site: Site, scrapy: Project, database_url: str) -> None:
+    """Somebody locks the table of pages for longer than a lease: the worker stays on its run, and ends it."""
+    pages_of(site, 12, delay=0.1)
+    settings = {"CRAWL_NAME": "held", "MIN_INTERVAL_MS": 0, "LEASE_SECONDS": 2}
+    worker = scrapy.start("crawl", "site", "-a", f"seeds={site.url}/0", settings=settings)
+    assert poll(lambda: len(site.requests) > 2)
+    with closing(connect_database(database_url)) as sql:
+        with sql.transaction():
+            sql.execute("LOCK TABLE page IN ACCESS EXCLUSIVE MODE")
+            time.sleep(5)  # two leases and a half
+        kept = sql.execute("SELECT epoch, expires_at > now() FROM worker_lease").fetchall()
+    _, err = worker.communicate(timeout=TIMEOUT)
+    assert worker.returncode == 0, err
+    assert kept == [(1, True)]
+    assert status(scrapy, "held")["counts"]["fetch_status"]["done"] == 12
+    assert scrapy("notes", "held").stdout == ""
