@@ -81,7 +81,8 @@ class Worker:
 
     redis: connections.Client
     scripts: Scripts
-    database: connections.Database
+    database: connections.Database  #: for pages
+    life: connections.Database  #: for the run's row: a commit that is held up costs no lease
     crawl: Crawl
     frontier: Frontier
     admission: Admission
@@ -130,9 +131,10 @@ class Worker:
         # A server that comes back may have lost its last second, and with it links that it had confirmed.
         self.redis, self.scripts = connections.open_scripts(addresses, on_connect=self.seen.clear)
         self.database = connections.Database(addresses.database_url, name=self.id)
+        self.life = self.database.another(f"{self.id} life")
         asked = crawl_config(spider, self._crawler.settings, self.config)
         self.crawl = await lifecycle.claim(
-            self.database,
+            self.life,
             name=self.config.crawl_name,
             spider=spider.name,
             worker=self.id,
@@ -143,7 +145,7 @@ class Worker:
         try:
             await self._set_up()
         except BaseException:
-            await lifecycle.release(self.database, self.crawl, self.id)
+            await lifecycle.release(self.life, self.crawl, self.id)
             await self._disconnect()
             raise
         if others := differing(asked, self.crawl.config):
@@ -199,7 +201,7 @@ class Worker:
             fills=self.crawl.run > 1 and not continues,
         )
         # Whoever wrote the note may have died before it could tell the frontier, or Redis may have lost it.
-        told = await notes.stop_reason(self.database, self.crawl.id)
+        told = await notes.stop_reason(self.life, self.crawl.id)
         if told is not None and not (await self.frontier.refresh()).stop:
             await self.frontier.stop(told)
 
@@ -235,7 +237,7 @@ class Worker:
         Waits for a PostgreSQL that is away.
         """
         return await notes.write(
-            self.database,
+            self.life,
             self.crawl.id,
             namespace=namespace,
             message=message,
@@ -344,3 +346,4 @@ class Worker:
         await self.scripts.close()
         await self.redis.aclose()
         await self.database.close()
+        await self.life.close()

@@ -54,7 +54,7 @@ class EarlyStopExtension:
         worker = self._worker
         if not worker.is_open:
             return
-        self._began = time.monotonic() - await lifecycle.elapsed(worker.database, worker.crawl)
+        self._began = time.monotonic() - await lifecycle.elapsed(worker.life, worker.crawl)
         worker.after_finish.append(self.check)
         self._look = worker.watch(self._watch())
 
@@ -94,7 +94,7 @@ class EarlyStopExtension:
 
     async def _stop(self, note: StopNote) -> None:
         await notes.write(
-            self._worker.database,
+            self._worker.life,
             self._worker.crawl.id,
             namespace=note.namespace,
             message=note.message,

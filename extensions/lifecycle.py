@@ -80,9 +80,9 @@ class LifecycleExtension:
         worker = self._worker
         try:
             await self._interruptible(worker.open(spider))
-            self._service = CrawlService(worker.database, lease_seconds=worker.config.lease_seconds)
+            self._service = CrawlService(worker.life, lease_seconds=worker.config.lease_seconds)
             self._service.subscribe(self._crawler.signals)
-            await self._obey((await lifecycle.read(worker.database, worker.crawl)).status)
+            await self._obey((await lifecycle.read(worker.life, worker.crawl)).status)
             await self._warn_of_loss()
             await self._send("crawl_setup")
         except CrawlError as exc:
@@ -208,7 +208,7 @@ class LifecycleExtension:
         """Say whether the run's row is: CrawlService, who listens, had the last word."""
         try:
             async with asyncio.timeout(self._worker.config.crawl_phase_seconds):
-                now = await lifecycle.read(self._worker.database, self._worker.crawl)
+                now = await lifecycle.read(self._worker.life, self._worker.crawl)
         except TimeoutError:
             return False
         return now.status is CrawlStatus.SEALED
@@ -237,15 +237,15 @@ class LifecycleExtension:
         while True:
             await asyncio.sleep(worker.config.lease_seconds / 3)
             status = await lifecycle.renew(
-                worker.database, worker.crawl, worker.id, lease_seconds=worker.config.lease_seconds
+                worker.life, worker.crawl, worker.id, lease_seconds=worker.config.lease_seconds
             )
             if status is not None:
                 await self._obey(status)
-                await lifecycle.reclaim(worker.database)
+                await lifecycle.reclaim(worker.life)
             elif not await self._rejoin():
                 logger.warning("Crawl %s is over, or paused by now; this worker stops", worker.crawl.name)
                 # Whoever sealed it found nothing left to do, as this worker would have a moment later.
-                now = await lifecycle.read(worker.database, worker.crawl)
+                now = await lifecycle.read(worker.life, worker.crawl)
                 worker.close_spider("finished" if now.status is CrawlStatus.SEALED else "lease_lost")
                 return
 
@@ -257,7 +257,7 @@ class LifecycleExtension:
         if not (await worker.frontier.refresh()).paused:
             await worker.frontier.pause()
             # It may have been resumed between the two looks, and nobody would do it again.
-            if (await lifecycle.read(worker.database, worker.crawl)).status is not CrawlStatus.PAUSED:
+            if (await lifecycle.read(worker.life, worker.crawl)).status is not CrawlStatus.PAUSED:
                 await worker.frontier.resume()
                 return
         if worker.config.leave_when_paused:
@@ -267,12 +267,12 @@ class LifecycleExtension:
     async def _rejoin(self) -> bool:
         """Claim the run again, if all that happened is that a renewal came too late."""
         worker = self._worker
-        now = await lifecycle.read(worker.database, worker.crawl)
+        now = await lifecycle.read(worker.life, worker.crawl)
         if now.status in {CrawlStatus.PAUSED, CrawlStatus.SEALED}:
             return False
         try:
             worker.crawl = await lifecycle.claim(
-                worker.database,
+                worker.life,
                 name=worker.crawl.name,
                 spider=worker.crawl.spider,
                 worker=worker.id,
@@ -293,6 +293,8 @@ class LifecycleExtension:
             await asyncio.sleep(LOOK_SECONDS)
             if signal_is_lost(self._crawler):
                 self._stopping = asyncio.create_task(self._crawler.engine.stop_async())
+            if worker.config.leave_when_paused and worker.frontier.figures.paused and not worker.stopping:
+                await self._obey((await lifecycle.read(worker.life, worker.crawl)).status)
             ending = is_closing(self._crawler) or self._winds_up()
             step = self._grace.due(time.monotonic(), ending=ending)
             if step is Step.CUT:
@@ -328,7 +330,7 @@ class LifecycleExtension:
         """Say that a run which had pages begins anew, because its frontier has just been made."""
         worker = self._worker
         figures = await worker.frontier.refresh()
-        if not (figures.seen or figures.started) and await lifecycle.has_pages(worker.database, worker.crawl):
+        if not (figures.seen or figures.started) and await lifecycle.has_pages(worker.life, worker.crawl):
             name = worker.crawl.name
             logger.warning(
                 "Redis has lost the frontier of crawl %s, which begins at its start again; stop it and say"
@@ -338,10 +340,11 @@ class LifecycleExtension:
             )
 
     async def _tidy(self) -> None:
-        """Drop frontiers of sealed runs whose worker died between the one and the other."""
+        """See to what workers have left that have died: leases, and frontiers of sealed runs."""
         worker = self._worker
         try:
-            sealed = await lifecycle.sealed_frontiers(worker.database, LATEST)
+            await lifecycle.reclaim(worker.life)
+            sealed = await lifecycle.sealed_frontiers(worker.life, LATEST)
             if left := await drop_all(worker.redis, worker.scripts, sealed):
                 logger.info("%d frontiers of sealed runs were left behind and are gone now", len(left))
         except (CrawlError, RedisError) as exc:  # nobody's crawl depends on it

@@ -67,8 +67,8 @@ class PaceExtension:
             await asyncio.wait([self._task])
 
     async def _look(self) -> None:
-        # A connection of its own: what waits on the worker's is what is to be told.
-        database = self._worker.database.another(f"{self._worker.id} pace")
+        # Not the connection for pages: what waits there is what is to be told.
+        database = self._worker.life
         writing: asyncio.Task[None] | None = None
         began = looked = written = time.monotonic()
         computed = _wanted()
@@ -86,7 +86,6 @@ class PaceExtension:
             if writing is not None:
                 writing.cancel()
                 await asyncio.wait([writing])
-            await database.close()
 
     def _moment(self, now: float, busy: float) -> Moment:
         worker, most = self._worker, self._worker.config.max_concurrent_count

@@ -136,7 +136,7 @@ class ReportPipeline:
             self._hosts.answered(host)
 
     async def _write(self, found: Trouble | Recovery, wait_ms: int | None) -> None:
-        await incidents.write(self._worker.database, self._worker.crawl.id, found, wait_ms)
+        await incidents.write(self._worker.life, self._worker.crawl.id, found, wait_ms)
 
     async def _wait_ms(self, host: str) -> int | None:
         with suppress(Refused):  # the run is over, and nothing waits any more

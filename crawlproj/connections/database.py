@@ -81,7 +81,7 @@ class Database:
     must not keep results of an earlier try. A commit whose answer got lost is repeated as well.
     """
 
-    def __init__(self, url: str, *, name: str) -> None:
+    def __init__(self, url: str, *, name: str, says_outages: bool = True) -> None:
         self.where = redact(url)
         self._url = url
         self._conninfo = _conninfo(url, name)
@@ -90,6 +90,7 @@ class Database:
         self._lock = asyncio.Lock()
         self._closing = asyncio.Event()
         self._out = False
+        self._level = logging.WARNING if says_outages else logging.DEBUG
 
     async def run(
         self, work: Callable[[AsyncConnection[TupleRow]], Awaitable[T]], *, single: bool = False
@@ -119,8 +120,11 @@ class Database:
                     return result
 
     def another(self, name: str) -> Database:
-        """Return another connection to the same server, for work that takes long."""
-        return Database(self._url, name=name)
+        """Return another connection to the same server, for work that is not to wait, or be waited for.
+
+        That the server is away, this one says.
+        """
+        return Database(self._url, name=name, says_outages=False)
 
     async def close(self) -> None:
         """Let what runs finish, unless the server is away, and close the connection."""
@@ -173,7 +177,7 @@ class Database:
         why = what_it_says(error, self._url)
         if not self._out:
             self._out = True
-            logger.warning("PostgreSQL at %s is away, trying until it is back: %s", self.where, why)
+            logger.log(self._level, "PostgreSQL at %s is away, trying until it is back: %s", self.where, why)
         with suppress(TimeoutError):
             async with asyncio.timeout(reconnect_delay(breaks, random.random())):
                 await self._closing.wait()
@@ -183,7 +187,7 @@ class Database:
     def _recovered(self) -> None:
         if self._out:
             self._out = False
-            logger.info("PostgreSQL at %s is back", self.where)
+            logger.log(min(self._level, logging.INFO), "PostgreSQL at %s is back", self.where)
 
 
 def reconnect_delay(breaks: int, chance: float) -> float:

@@ -101,13 +101,14 @@ async def worker(database, monkeypatch):
     )
     visit = SimpleNamespace(done=False, pending_items=0, started=1.0, ended=0.0)
     worker = SimpleNamespace(
-        id="w1", crawl=crawl, database=database, is_open=True, draining=False, stopping=False,
+        id="w1", crawl=crawl, life=database.another("life"), is_open=True, draining=False, stopping=False,
         visits={1: visit}, tally=Counter({"fetch:done": 7, "ms:40": 5, "ms:44": 2}),
         config=SimpleNamespace(max_concurrent_count=1),
         frontier=SimpleNamespace(figures=Figures(queued=3)),
     )  # fmt: skip
     monkeypatch.setattr(Worker, "of", lambda _: worker)
-    return worker
+    yield worker
+    await worker.life.close()
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ async def test_what_is_written(extension, worker, sql):
 
 
 async def test_a_store_that_holds_the_connection(extension, worker, database, sql):
-    """The pace is written although the worker's own connection is in use, and tells why nothing goes on."""
+    """The pace is written although the connection for pages is in use, and tells why nothing goes on."""
     visit = worker.visits[1]
     visit.done, visit.ended = True, 2.0
     extension._crawler.engine.downloader.active.clear()
@@ -164,10 +165,9 @@ async def test_a_store_that_holds_the_connection(extension, worker, database, sq
     assert found["causes"]["workers"] < 0.5
 
 
-async def test_a_database_that_is_away(extension, worker, sql, monkeypatch):
+async def test_a_database_that_is_away(extension, worker, sql):
     """It costs the figures and nothing else, and closing does not wait for it."""
-    nobody = Database("postgresql://u@127.0.0.1:1/db", name="test")
-    monkeypatch.setattr(worker.database, "another", lambda _: nobody)
+    worker.life = Database("postgresql://u@127.0.0.1:1/db", name="test")
     extension.engine_started()
     await asyncio.sleep(0.5)
     assert not extension._task.done()
