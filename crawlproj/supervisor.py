@@ -38,8 +38,8 @@ class Supervisor:
     """Works what is due, each crawl in a process of its own, until nothing is or a signal comes.
 
     *connect* opens the database, and starts it if it is ours; *options* are those of the workers; *say*
-    tells people. A signal goes on to the worker, which ends as it does by itself. A supervisor that is killed
-    leaves its worker alone.
+    tells people; *name*: only runs of that crawl. A signal goes on to the worker, which ends as it does by
+    itself. A supervisor that is killed leaves its worker alone.
     """
 
     def __init__(
@@ -48,11 +48,13 @@ class Supervisor:
         options: Sequence[str],
         *,
         say: Callable[[str], None],
+        name: str | None = None,
         forever: bool = False,
     ) -> None:
         self._connect = connect
         self._options = options
         self._say = say
+        self._name = name
         self._forever = forever
         self._connection: Connection[Any] | None = None
         self._child: subprocess.Popen[bytes] | None = None
@@ -67,7 +69,7 @@ class Supervisor:
         with self._listening():
             try:
                 while not self._signals:
-                    if (taken := self._asked(_take)) is not None:
+                    if (taken := self._asked(self._take)) is not None:
                         self._work(taken)
                     elif self._forever:
                         self._stopped.wait(POLL_SECONDS)
@@ -133,6 +135,9 @@ class Supervisor:
         )
         self._say(f"{taken.name}, run {taken.run}: {why}")
 
+    def _take(self, connection: Connection[Any]) -> Taken | None:
+        return dispatch.take(connection, hold_seconds=HOLD_SECONDS, name=self._name)
+
     def _asked(self, work: Callable[[Connection[Any]], T]) -> T | None:
         """Ask the database; one that is away is waited for if we stay anyway."""
         told = False
@@ -180,7 +185,3 @@ class Supervisor:
             self._early.append(number)
         else:
             self._child.send_signal(number)
-
-
-def _take(connection: Connection[Any]) -> Taken | None:
-    return dispatch.take(connection, hold_seconds=HOLD_SECONDS)

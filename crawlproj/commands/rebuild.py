@@ -72,7 +72,7 @@ class Command(cli.Command):
         out.line(f"rebuilt · {' · '.join(words)}")
         if done.unreadable:
             self.say(f"{number(done.unreadable)} stored links cannot be read any more and are left out")
-        self.say(f"go on with: scrapy crawl {crawl.spider} … -s CRAWL_NAME={shlex.quote(crawl.name)}")
+        self.say(f"go on with: scrapy run {shlex.quote(crawl.name)}")
         return None
 
     async def _rebuild(

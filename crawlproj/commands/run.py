@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
-from crawlproj.exceptions import WrongUsage
 
 if TYPE_CHECKING:
     import argparse
@@ -24,14 +24,16 @@ class Command(cli.Strict):
         "NAME is a crawl's name or number: it is worked here, with the spider, the arguments and the\n"
         "settings that it was added or started with; -s goes before these. Without NAME each run that is\n"
         "due gets a worker of its own, the one that has waited longest first, until none is due; --forever\n"
-        "waits for more. What was interrupted, whoever started it, is due again. As many of these may run\n"
-        "as you like, on as many machines. A run whose worker fails waits for a minute, longer each time,\n"
-        "with a note. Ctrl-C: what runs finishes, the rest is due again; a second one: at once.\n"
+        "waits for more, with NAME for the next runs of that crawl alone. What was interrupted, whoever\n"
+        "started it, is due again. As many of these may run as you like, on as many machines. A run whose\n"
+        "worker fails waits for a minute, longer each time, with a note. Ctrl-C: what runs finishes, the\n"
+        "rest is due again; a second one: at once.\n"
         "Exit codes: 0 nothing (more) was due; 1 a worker failed; 11 one was interrupted. With NAME those\n"
         "of `scrapy crawl`, and 3 no such crawl; 4 paused, over, or started with what is not stored."
     )
     examples = (
         "scrapy run news",
+        "scrapy run news --forever    each run of a crawl that repeats, when its time comes",
         "scrapy run --forever",
         "scrapy run --forever -s MAX_CONCURRENT_COUNT=16    for every crawl that it works",
     )
@@ -44,16 +46,22 @@ class Command(cli.Strict):
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
         """Work one crawl, or see to all."""
-        if args:
+        if args and not opts.forever:
             from crawlproj.launch import run  # noqa: PLC0415  # keeps `scrapy` quick to start
 
-            if opts.forever:
-                raise WrongUsage("--forever waits for any crawl: leave NAME away")
             return run(self.given_settings, args[0])
 
         from crawlproj.supervisor import Supervisor  # noqa: PLC0415  # keeps `scrapy` quick to start
 
-        return Supervisor(self._connect, _options(opts), say=self.say, forever=opts.forever).run()
+        name = self._name_of(args[0]) if args else None
+        return Supervisor(self._connect, _options(opts), say=self.say, name=name, forever=opts.forever).run()
+
+    def _name_of(self, given: str) -> str:
+        """Return the name of the crawl that a name or a number means. Raises NotFound."""
+        from crawlproj.crawls import rows  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+        with contextlib.closing(self._connect()) as connection:
+            return rows.find_crawl(connection, given).name
 
     def _connect(self) -> psycopg.Connection[Any]:
         from crawlproj.connections import connect_database, ensure_servers  # noqa: PLC0415

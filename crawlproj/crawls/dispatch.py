@@ -28,13 +28,21 @@ class Taken:
     spider: str
 
 
-def take(connection: Connection[Any], *, hold_seconds: float, at: datetime | None = None) -> Taken | None:
+def take(
+    connection: Connection[Any],
+    *,
+    hold_seconds: float,
+    name: str | None = None,
+    at: datetime | None = None,
+) -> Taken | None:
     """Take the run that has waited longest for a worker; nobody else gets it for *hold_seconds*.
 
-    A worker that has claimed it by then has a lease of its own. *at* is what counts as now.
+    A worker that has claimed it by then has a lease of its own. *name*: only a run of that crawl. *at* is
+    what counts as now.
     """
+    values = {"hold_seconds": hold_seconds, "name": name, "at": at}
     with connection.transaction(), connection.cursor(row_factory=class_row(Taken)) as cursor:
-        return cursor.execute(_sql("take"), {"hold_seconds": hold_seconds, "at": at}).fetchone()
+        return cursor.execute(_sql("take"), values).fetchone()
 
 
 def put_off(

@@ -145,8 +145,7 @@ def test_nothing_to_do(scrapy_here, add, database):
         2,
         "scrapy run: setting LEASE_SECONDS must be a number, at least 1, not 'x'\n",
     )
-    done = scrapy_here("run", "news", "--forever")
-    assert (done.code, done.err) == (2, "scrapy run: --forever waits for any crawl: leave NAME away\n")
+    assert scrapy_here("run", "nobody", "--forever").code == 3
 
 
 def test_all_that_are_due(scrapy, scrapy_here, add, pages, site, database):
@@ -254,18 +253,20 @@ def test_killed_supervisor(started, add, pages, slow_pages, site, database):
 
 
 def test_forever(started, add, pages, database):
-    """It waits for more, and takes what comes within a second or so; one that is idle ends with 0."""
-    process = started("run", "--forever")
+    """It waits for more of its crawl, or of any, and takes it within a second or so; idle it ends with 0."""
+    add("other", seeds=pages)
+    waiting = add("news", seeds=pages, paused=True)
+    process = started("run", "news", "--forever")
     others = "pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     until(lambda: database.execute(f"SELECT {others} AND state = 'idle' AND query = 'COMMIT'").fetchone())
-    add("news", seeds=pages)
+    control.resume(database, waiting)
     for line in process.stdout:
         if line.startswith("news, run 1: sealed, done"):
             break
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0, out
-    assert ends(database) == [("news", 1, "sealed", "done")]
+    assert ends(database) == [("other", 1, "queued", None), ("news", 1, "sealed", "done")]
 
 
 def test_terminal(environment, add, pages):

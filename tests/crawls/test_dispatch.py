@@ -32,6 +32,14 @@ def test_the_run_that_waits_longest(sql):
     assert take(sql) == "a"  # whoever took it has not come that far
 
 
+def test_a_run_of_one_crawl_alone(sql):
+    """Others may have waited for longer."""
+    add(sql, "b")
+    add(sql, "a")
+    assert dispatch.take(sql, hold_seconds=15, name="c") is None
+    assert dispatch.take(sql, hold_seconds=15, name="a").name == "a"
+
+
 async def test_a_run_with_a_worker_is_nobodys(sql, database):
     """Until its lease runs out."""
     add(sql, "a")
