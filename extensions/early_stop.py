@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -10,6 +11,7 @@ from scrapy import signals
 
 from crawlproj.crawls import lifecycle, notes
 from crawlproj.crawls.stop_rules import Limits, exceeded
+from crawlproj.exceptions import Refused
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
@@ -100,7 +102,8 @@ class EarlyStopExtension:
             message=note.message,
             fields=note.fields,
         )
-        await self._worker.frontier.stop(note.fields["r"])
+        with contextlib.suppress(Refused):  # another worker has stopped it as well, and sealed it by now
+            await self._worker.frontier.stop(note.fields["r"])
 
     async def _tell_of_more(self) -> None:
         """Note that there was more to find than MAX_URLS let in: the run ends as any other one."""
