@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crawl.support import linking
+from tests.crawl.support import linking, poll, status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from crawlproj.testing.plugin import Crawl
+    from crawlproj.testing.project import Project
     from crawlproj.testing.site import Site
 
 
@@ -72,7 +75,7 @@ def test_results_count_items_by_their_url(
     site: Site, crawl: Crawl, spider_source: Callable[[str], None]
 ) -> None:
     """MAX_RESULT counts distinct canonical URLs of pages and items, and is passed by what was in flight."""
-    star(site, 40)
+    star(site, 40, delay=0.3)
     spider_source("""
 from scrapy import Request, Spider
 
@@ -89,13 +92,19 @@ class Fruitful(Spider):
         yield {"url": f"{response.url}?n=0&a=1"}
         yield {"url": response.url}
 """)
-    result = crawl("fruitful", {"MAX_RESULT": 12, "HOST_MAX_IN_FLIGHT": 2}, url=site.url)
+    result = crawl("fruitful", {"MAX_RESULT": 3, "HOST_MAX_IN_FLIGHT": 8}, url=site.url)
     assert result.returncode == 0, result.stderr
     assert result.status["results"] == 5 * len(result.pages)
-    assert 15 <= result.status["results"] <= 25
+    assert 5 <= result.status["results"] <= 5 * 2 * 8  # eight at once, and those that followed the first ones
+    assert {len(times) for path, times in site.hits.items() if path != "/robots.txt"} == {1}
     (note,) = result.notes
-    assert note["fields"]["r"] == "ExceedResultsCountLimit"
-    assert int(note["fields"]["currentResults"]) >= 12
+    assert set(note) == {"time", "namespace", "message", "fields"}
+    now = note["fields"]["currentResults"]
+    assert int(now) >= 5
+    assert note["namespace"] == "STOP_EARLY_REASON"
+    assert note["message"] == f"results count {now} exceeds limit 3"
+    assert note["fields"] == {"r": "ExceedResultsCountLimit", "limitResults": "3", "currentResults": now}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", note["time"])
 
 
 def test_time_ends_a_crawl_that_trickles(site: Site, crawl: Crawl) -> None:
@@ -105,28 +114,107 @@ def test_time_ends_a_crawl_that_trickles(site: Site, crawl: Crawl) -> None:
     assert result.returncode == 0, result.stderr
     assert 2 <= len(result.pages) <= 8
     (note,) = result.notes
-    assert note["fields"]["r"] == "ExceedRunningTime"
-    assert note["fields"]["mostSeconds"] == "2"
+    used = note["fields"]["usedSeconds"]
+    assert note["message"] == f"running time {used}s exceeds limit 2s"
+    assert note["fields"] == {"r": "ExceedRunningTime", "mostSeconds": "2", "usedSeconds": used}
+    assert 2 <= int(used) <= 30
     assert result.status["status"] == "sealed"
 
 
-@pytest.mark.parametrize("value", ["0", "", "0.0"])
-def test_unlimited(site: Site, crawl: Crawl, value: str) -> None:
-    """Unset, empty and 0 are one and the same: no limit."""
+def test_unlimited(site: Site, crawl: Crawl) -> None:
+    """Empty and 0, however it is spelled, are what unset is: no limit."""
     star(site, 2)
-    result = crawl(
-        "site", {"MAX_TARGET": value, "MAX_RESULT": value, "MAX_TIME_SECONDS": value}, seeds=site.url + "/"
-    )
+    settings = {
+        "MAX_TARGET": "", "MAX_RESULT": "0", "MAX_TIME_SECONDS": "0.0", "MAX_URLS": 0, "MAX_BYTES": "",
+    }  # fmt: skip
+    result = crawl("site", settings, seeds=site.url + "/")
     assert result.returncode == 0, result.stderr
     assert (len(result.pages), result.notes) == (3, [])
 
 
-def test_a_limit_is_per_run(site: Site, crawl: Crawl) -> None:
-    """The next run of the same name has the whole limit again."""
-    star(site, 30)
-    runs = [crawl("site", {"MAX_TARGET": 4}, seeds=site.url + "/") for _ in range(2)]
-    assert [result.status["started_targets"] for result in runs][-1] == 4
-    assert runs[-1].status["run"] == 2
+def test_a_limit_is_that_of_a_run_whoever_works_on_it(site: Site, scrapy: Project) -> None:
+    """Ten over one that is killed, one that leaves and one that ends it; each further run has its own ten."""
+    star(site, 29, delay=0.2)
+    settings = {
+        "CRAWL_NAME": "limited", "MAX_TARGET": 10, "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 2,
+        "LEASE_SECONDS": 2, "ROBOTSTXT_OBEY": False,
+    }  # fmt: skip
+    command = ("crawl", "site", "-a", f"seeds={site.url}/")
+    for sent in (signal.SIGKILL, signal.SIGTERM):
+        before = len(site.requests)
+        worker = scrapy.start(*command, settings=settings)
+        assert poll(lambda before=before: len(site.requests) >= before + 3)
+        worker.send_signal(sent)
+        worker.communicate(timeout=60)
+        assert worker.returncode == (11 if sent == signal.SIGTERM else -9)
+    for run in (1, 2, 3):
+        done = scrapy(*command, settings=settings)
+        assert done.returncode == 0, done.stderr
+        state = status(scrapy, "limited")
+        assert (state["run"], state["status"], state["started_targets"]) == (run, "sealed", 10)
+        assert sum(state["counts"]["fetch_status"].values()) == 10
+        notes = [
+            note for note in scrapy("notes", "limited", "--json").json if note["namespace"] != "WORKER_LOST"
+        ]
+        assert [note["fields"]["r"] for note in notes] == ["ExceedTargetsCountLimit"]
+
+
+@pytest.mark.timeout(180)
+def test_eight_workers_start_as_many_targets_as_may_be(site: Site, scrapy: Project) -> None:
+    """A hundred URLs on a hundred hosts are due to all at once: ten are asked for, and one note says so."""
+    site.add("/", linking(), delay=0.1)
+    seeds = " ".join(f"{site.host(n + 1)}/" for n in range(100))
+    settings = {
+        "CRAWL_NAME": "eight", "MAX_TARGET": 10, "MIN_INTERVAL_MS": 0, "ROBOTSTXT_OBEY": False,
+        "FRONTIER_PAUSE_AT_START": True,
+    }  # fmt: skip
+    workers = [
+        scrapy.start("crawl", "site", "-a", f"seeds={seeds}", settings={**settings, "WORKER_ID": f"w{n}"})
+        for n in range(8)
+    ]
+    assert poll(lambda: len(scrapy("crawls").stdout) and len(status(scrapy, "eight")["workers"]) == 8)
+    assert poll(lambda: status(scrapy, "eight")["queued"] == 100)
+    assert scrapy("resume", "eight").returncode == 0
+    for worker in workers:
+        _, err = worker.communicate(timeout=100)
+        assert worker.returncode == 0, err
+    assert len(site.requests) == 10
+    state = status(scrapy, "eight")
+    assert (state["status"], state["started_targets"], state["results"], state["leased"]) == (
+        "sealed",
+        10,
+        10,
+        0,
+    )
+    notes = [
+        each for each in scrapy("notes", "eight", "--json").json if each["namespace"] == "STOP_EARLY_REASON"
+    ]
+    assert [(note["message"], note["fields"]) for note in notes] == [
+        (
+            "targets count 10 exceeds limit 10",
+            {"r": "ExceedTargetsCountLimit", "limitTargets": "10", "currentStartedTargets": "10"},
+        )
+    ]
+
+
+def test_limits_on_bytes_and_on_urls(site: Site, crawl: Crawl) -> None:
+    """Bytes stop a run, what runs finishes; URLs stop nothing: so many are fetched, and a note says so."""
+    star(site, 30, delay=0.1)
+    result = crawl("site", {"MAX_BYTES": 2000, "CRAWL_NAME": "bytes"}, seeds=site.url + "/")
+    assert result.returncode == 0, result.stderr
+    assert (result.status["status"], result.status["stop_reason"]) == ("sealed", "ExceedBytesLimit")
+    assert {page["fetch_status"] for page in result.pages} == {"done"}
+    assert len(result.pages) < 10
+    (note,) = result.notes
+    assert note["fields"] == {
+        "r": "ExceedBytesLimit", "limitBytes": "2000", "currentBytes": note["fields"]["currentBytes"],
+    }  # fmt: skip
+    result = crawl("site", {"MAX_URLS": 7, "CRAWL_NAME": "urls"}, seeds=site.url + "/")
+    assert result.returncode == 0, result.stderr
+    assert (result.status["status"], result.status["stop_reason"], len(result.pages)) == ("sealed", "done", 7)
+    assert [(note["namespace"], note["fields"]) for note in result.notes] == [
+        ("MAX_URLS", {"limitUrls": "7"})
+    ]
 
 
 @pytest.mark.parametrize("dump", [True, False])

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from crawlproj.connections import open_redis
+from crawlproj.connections import open_redis, open_redis_sync
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.scripts import Scripts
 from tests.crawl.support import linking, poll, status
+from tests.postgres import sql
 
 if TYPE_CHECKING:
+    from psycopg import Connection
+
     from crawlproj.testing.project import Project
     from crawlproj.testing.site import Site
 
-PAGES = 60
+__all__ = ["sql"]
+
+PAGES = 40
 
 
 def started(site: Site, scrapy: Project, **settings: object):
@@ -36,8 +41,8 @@ async def stop(redis_url: str, reason: str) -> None:
     await redis.aclose()
 
 
-def test_a_worker_stays_and_goes_on(site: Site, scrapy: Project) -> None:
-    """Nothing is fetched during a pause longer than its leases; then the same worker ends the crawl."""
+def test_a_worker_stays_and_goes_on(site: Site, scrapy: Project, redis_url: str, sql: Connection) -> None:
+    """Nothing is fetched in a pause longer than its leases, nor when connections are cut; then it goes on."""
     worker, command, settings = started(site, scrapy)
     assert poll(lambda: len(site.requests) > 5)
     assert scrapy("pause", "rest").returncode == 0
@@ -45,6 +50,12 @@ def test_a_worker_stays_and_goes_on(site: Site, scrapy: Project) -> None:
     before = len(site.requests)
     joined = scrapy(*command, settings={**settings, "WORKER_ID": "other"})
     assert joined.returncode == 4  # nobody else comes in meanwhile
+    with open_redis_sync(redis_url) as redis:
+        redis.client_kill_filter(_type="normal", skipme=True)
+    sql.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
     resting = status(scrapy, "rest")
     assert poll(
         lambda: status(scrapy, "rest")["workers"][0]["expires_at"] > resting["workers"][0]["expires_at"]
