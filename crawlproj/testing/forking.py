@@ -10,6 +10,7 @@ project is imported here: each command does that itself, as it reads its environ
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import io
@@ -38,26 +39,30 @@ _SLOW = (
 
 def serve(listener: socket.socket, owner: int) -> tuple[dict[str, Any], list[int]]:
     """Fork for each connection, and return in the new process; end when *owner* has come to its end."""
+    running: dict[int, tuple[int, socket.socket]] = {}  # by what says that a process has ended
     while True:
-        ready, _, _ = select.select([listener.fileno(), owner], [], [])
+        ready, _, _ = select.select([listener.fileno(), owner, *running], [], [])
         if owner in ready:
             sys.exit()
-        connection, _ = listener.accept()
-        if os.fork() == 0:
-            break
-        connection.close()
-        _forget_the_dead()
-    listener.close()
-    request, streams = _received(connection)
-    if pid := os.fork():  # between the two: who waits for the one and tells the other
-        for stream in streams:
-            os.close(stream)
-        connection.sendall(NUMBER.pack(pid))
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        connection.sendall(NUMBER.pack(code))
-        os._exit(0)
-    connection.close()
-    return request, streams
+        for ended in running.keys() & set(ready):
+            pid, connection = running.pop(ended)
+            os.close(ended)
+            _tell(connection, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            connection.close()
+        if listener.fileno() in ready:
+            connection, _ = listener.accept()
+            request, streams = _received(connection)
+            pid = os.fork()
+            if not pid:
+                for each in (listener, connection, *(other for _, other in running.values())):
+                    each.close()
+                for number in running:
+                    os.close(number)
+                return request, streams
+            for stream in streams:
+                os.close(stream)
+            running[os.pidfd_open(pid)] = pid, connection
+            _tell(connection, pid)
 
 
 def become(request: dict[str, Any], streams: list[int]) -> None:
@@ -99,12 +104,9 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(data), streams
 
 
-def _forget_the_dead() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
+def _tell(connection: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # whoever asked may have gone
+        connection.sendall(NUMBER.pack(number))
 
 
 def _listed(env: os._Environ[str] | dict[str, str]) -> list[str]:

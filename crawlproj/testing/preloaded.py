@@ -131,7 +131,7 @@ class Preloaded:
     @staticmethod
     def possible() -> bool:
         """Return whether forks are safe here: other systems' own libraries do not stand them."""
-        return sys.platform == "linux"
+        return sys.platform == "linux" and hasattr(os, "pidfd_open")
 
     def fits(self, env: Mapping[str, str]) -> bool:
         """Return whether a command in *env* needs no interpreter of its own."""
