@@ -181,6 +181,7 @@ ITEM_PIPELINES_BASE = {
 EXTENSIONS_BASE = {
     **default_settings.EXTENSIONS_BASE,
     "extensions.lifecycle.LifecycleExtension": 10,
+    "extensions.leftovers.LeftoversExtension": 15,
     "extensions.early_stop.EarlyStopExtension": 20,
     "extensions.pace.PaceExtension": 25,
     "extensions.progress.ProgressExtension": 30,

@@ -8,7 +8,6 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from redis.exceptions import RedisError
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
@@ -18,7 +17,6 @@ from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.crawls.service import ERRORS, CrawlService
 from crawlproj.engine import is_closing, signal_is_lost
 from crawlproj.exceptions import CrawlError, NotFound, Refused
-from crawlproj.frontier.find import drop_all
 from crawlproj.frontier.pending import dump_to, pending_path
 from crawlproj.signals import EVENTS, CrawlEvent
 from crawlproj.worker import Outcome, Worker
@@ -34,7 +32,6 @@ logger = logging.getLogger(__name__)
 #: Reasons for closing after which nothing is left to do here: the run may be sealed.
 ENDS = frozenset({"finished", "stopped_early"})
 INTERRUPTED = 11
-LATEST = 100  # sealed runs whose frontiers a worker looks for
 LOOK_SECONDS = 0.25  # how late the end of the grace may be seen
 
 
@@ -83,7 +80,6 @@ class LifecycleExtension:
             self._service = CrawlService(worker.life, lease_seconds=worker.config.lease_seconds)
             self._service.subscribe(self._crawler.signals)
             await self._obey((await lifecycle.read(worker.life, worker.crawl)).status)
-            await self._warn_of_loss()
             await self._send("crawl_setup")
         except CrawlError as exc:
             logger.error("%s", exc)
@@ -106,8 +102,7 @@ class LifecycleExtension:
         if not worker.is_open:
             return
         self._tasks = [
-            worker.watch(work)
-            for work in (self._beat(), worker.keep_servers(), self._tidy(), self._end_in_time())
+            worker.watch(work) for work in (self._beat(), worker.keep_servers(), self._end_in_time())
         ]
         try:
             await self._send("crawl_start")
@@ -323,32 +318,6 @@ class LifecycleExtension:
             await self._send("crawl_cleanup", reason=reason, error=self._worker.error)
             self._worker.outcome = await self._complete(reason)
         asyncio.get_running_loop().stop()
-
-    # --- frontiers that are lost, or left behind ------------------------------------------------
-
-    async def _warn_of_loss(self) -> None:
-        """Say that a run which had pages begins anew, because its frontier has just been made."""
-        worker = self._worker
-        figures = await worker.frontier.refresh()
-        if not (figures.seen or figures.started) and await lifecycle.has_pages(worker.life, worker.crawl):
-            name = worker.crawl.name
-            logger.warning(
-                "Redis has lost the frontier of crawl %s, which begins at its start again; stop it and say"
-                " `scrapy rebuild %s --force` to go on where it was",
-                name,
-                shlex.quote(name),
-            )
-
-    async def _tidy(self) -> None:
-        """See to what workers have left that have died: leases, and frontiers of sealed runs."""
-        worker = self._worker
-        try:
-            await lifecycle.reclaim(worker.life)
-            sealed = await lifecycle.sealed_frontiers(worker.life, LATEST)
-            if left := await drop_all(worker.redis, worker.scripts, sealed):
-                logger.info("%d frontiers of sealed runs were left behind and are gone now", len(left))
-        except (CrawlError, RedisError) as exc:  # nobody's crawl depends on it
-            logger.warning("Frontiers of sealed runs may be left behind: %s", exc)
 
 
 def _exit_code(reason: str) -> int:
