@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import subprocess
 import sys
 import tempfile
 import time
@@ -34,7 +35,6 @@ from crawlproj.testing.site import Site
 from tests.crawl.killer import BY, MOMENTS
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator
 
     from psycopg import Connection
@@ -187,7 +187,10 @@ class _Run:
             if not self._is_sealed():
                 workers.append(matrix.start(fresh))
             for worker in workers:
-                _, err = worker.communicate(timeout=PATIENCE)
+                try:
+                    _, err = worker.communicate(timeout=PATIENCE)
+                except subprocess.TimeoutExpired:
+                    return [*self._found, "a worker does not come to an end"]
                 late = worker is workers[-1] and worker.returncode == 3  # nothing was left to join
                 if worker is not workers[number] and worker.returncode != 0 and not late:
                     self._found.append(f"another worker ended with {worker.returncode}: {err[-300:]}")
@@ -199,7 +202,11 @@ class _Run:
 
     def _see_off(self, worker: Process, name: str) -> None:
         """Wait for the end of who has ended itself; see that nothing of it beats, and that all adds up."""
-        _, err = worker.communicate(timeout=PATIENCE)
+        try:
+            _, err = worker.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._found.append("it does not come to an end")
+            return
         codes = {-9} if self._cell.by == "SIGKILL" else {11}
         if self._cell.moment in {"cleanup", "closed"} and codes == {11}:
             codes.add(0)  # it had done all it had to
@@ -207,13 +214,15 @@ class _Run:
             self._found.append(f"it ended with {worker.returncode}: {err[-300:]}")
         before = self._held_until(name)
         ((due, frontier),) = self._matrix.rows(
-            "SELECT retry_at, frontier FROM crawl WHERE name = %s", self._name
+            "SELECT retry_at, frontier FROM crawl WHERE name = %s AND run = 1", self._name
         )
         time.sleep(BEAT_SECONDS * 1.5)  # it would have beaten by now
         if (after := self._held_until(name)) and after != before:
             self._found.append(f"its lease was renewed after its end, from {before} to {after}")
         if self._cell.workers == 1:
-            ((now_due,),) = self._matrix.rows("SELECT retry_at FROM crawl WHERE name = %s", self._name)
+            ((now_due,),) = self._matrix.rows(
+                "SELECT retry_at FROM crawl WHERE name = %s AND run = 1", self._name
+            )
             if now_due != due:
                 self._found.append(f"the run was due at {due}, and then at {now_due}")
             self._found += [
@@ -238,7 +247,10 @@ class _Run:
             ends = [(1, "sealed", None, "ExceedTargetsCountLimit"), (2, "sealed", None, "done")]
         pages = matrix.pages(name)
         if pages != wanted:
-            self._found.append(f"missing: {sorted(wanted - pages)}; too many: {sorted(pages - wanted)}")
+            lost, others = sorted(wanted - pages), sorted(pages - wanted)
+            self._found.append(
+                f"{len(lost)} pages are missing, as {lost[:2]}; {len(others)} are others, as {others[:2]}"
+            )
         runs = matrix.rows(
             "SELECT run, status, retry_at, stop_reason FROM crawl WHERE name = %s ORDER BY run", name
         )
