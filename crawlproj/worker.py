@@ -131,7 +131,7 @@ class Worker:
         # A server that comes back may have lost its last second, and with it links that it had confirmed.
         self.redis, self.scripts = connections.open_scripts(addresses, on_connect=self.seen.clear)
         self.database = connections.Database(addresses.database_url, name=self.id)
-        self.life = self.database.another(f"{self.id} life")
+        self.life = self.database.another(f"{self.id} life", says_outages=False)
         asked = crawl_config(spider, self._crawler.settings, self.config)
         self.crawl = await lifecycle.claim(
             self.life,

@@ -119,12 +119,12 @@ class Database:
                     self._recovered()
                     return result
 
-    def another(self, name: str) -> Database:
+    def another(self, name: str, *, says_outages: bool = True) -> Database:
         """Return another connection to the same server, for work that is not to wait, or be waited for.
 
-        That the server is away, this one says.
+        Without *says_outages* this one alone says that the server is away.
         """
-        return Database(self._url, name=name, says_outages=False)
+        return Database(self._url, name=name, says_outages=says_outages)
 
     async def close(self) -> None:
         """Let what runs finish, unless the server is away, and close the connection."""
