@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crawlproj.frontier.records import Figures
+    from crawlproj.testing.preloaded import Forked, Preloaded
 
 NAME = "fleet"
 SLACK = 0.005  #: seconds; closer than this an event loop does not keep time
@@ -92,8 +93,18 @@ class Hopeless(Exception):
 class Fleet:
     """The workers of one crawl, on servers that are there. *folder* gets their logs."""
 
-    def __init__(self, plan: Plan, site: FleetSite, folder: Path, redis_url: str, database_url: str) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        site: FleetSite,
+        folder: Path,
+        redis_url: str,
+        database_url: str,
+        *,
+        preloaded: Preloaded | None = None,
+    ) -> None:
         self.plan = plan
+        self._preloaded = preloaded
         self.report = Report()
         self._site = site
         self._folder = folder
@@ -101,7 +112,7 @@ class Fleet:
         self._database_url = database_url
         self._chance = random.Random(plan.seed)
         self._names: dict[int, str] = {}  # of processes, by number; their logs and User-Agents have them
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: list[subprocess.Popen[bytes] | Forked] = []
         self._began = time.monotonic()
 
     def run(self) -> Report:
@@ -128,7 +139,7 @@ class Fleet:
 
     # --- workers ------------------------------------------------------------------------------------
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes] | Forked:
         plan, name = self.plan, f"worker-{len(self._names) + 1}"
         settings = {
             "CRAWL_NAME": NAME,
@@ -139,20 +150,24 @@ class Fleet:
             "USER_AGENT": name,
             "DOWNLOAD_TIMEOUT": plan.within,  # the gate is slow
         }
-        command = [sys.executable, "-m", "scrapy", "crawl", "site", "-a", f"seeds={self._site.url(0)}"]
-        command += ["-a", "scope=any"]
+        args = ["crawl", "site", "-a", f"seeds={self._site.url(0)}", "-a", "scope=any"]
         for setting, value in settings.items():
-            command += ["-s", f"{setting}={value}"]
+            args += ["-s", f"{setting}={value}"]
+        root = Path(crawlproj.__path__[0]).parent
         environment = {**os.environ, "REDIS_URL": self._redis_url, "DATABASE_URL": self._database_url}
         with (self._folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=Path(crawlproj.__path__[0]).parent,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            process: subprocess.Popen[bytes] | Forked
+            if self._preloaded is not None:
+                process = self._preloaded.start(args, folder=root, env=environment, output=log)
+            else:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "scrapy", *args],
+                    cwd=root,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
         self._names[process.pid] = name
         return process
 

@@ -145,15 +145,20 @@ class Preloaded:
         env: Mapping[str, str],
         module: str = "scrapy",
         stdin: IO[bytes] | None = None,
+        output: IO[bytes] | None = None,
     ) -> Forked:
-        """Start `python -m module` with *args* in *folder*; without a *stdin*, there is nothing to read."""
+        """Start `python -m module` with *args* in *folder*.
+
+        Without a *stdin* there is nothing to read; with an *output* all that is printed goes there.
+        """
         wish = {"module": module, "args": list(args), "env": dict(env), "folder": str(folder)}
         request = json.dumps(wish).encode()
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self._address)
         (out, its_out), (err, its_err) = os.pipe(), os.pipe()
         with Path(os.devnull).open("rb") as nothing:
-            streams = [(stdin or nothing).fileno(), its_out, its_err]
+            written = [its_out, its_err] if output is None else [output.fileno()] * 2
+            streams = [(stdin or nothing).fileno(), *written]
             socket.send_fds(connection, [NUMBER.pack(len(request))], streams)
         os.close(its_out)
         os.close(its_err)

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crawlproj.demo import LoopThread
+    from crawlproj.testing.preloaded import Preloaded
     from crawlproj.testing.project import Project
     from crawlproj.testing.site import Site
 
 
 @pytest.mark.timeout(360)
 def test_a_fleet_that_is_killed_finishes_every_url_once(
-    server_thread: LoopThread, tmp_path: Path, redis_url: str, database_url: str
+    server_thread: LoopThread,
+    tmp_path: Path,
+    redis_url: str,
+    database_url: str,
+    preloaded: Preloaded | None,
 ) -> None:
     """3 workers, 8 kills, 600 URLs on 20 hosts: none lost, none twice, hosts' limits kept, the run sealed.
 
@@ -35,7 +40,7 @@ def test_a_fleet_that_is_killed_finishes_every_url_once(
         lease_seconds=3, within=300, seed=5,
     )  # fmt: skip
     with serve(plan, server_thread) as site:
-        report = Fleet(plan, site, tmp_path, redis_url, database_url).run()
+        report = Fleet(plan, site, tmp_path, redis_url, database_url, preloaded=preloaded).run()
     assert report.faults == [], "\n".join(report.lines())
     assert len(report.kills) == plan.kills
     assert (
