@@ -8,7 +8,11 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from scrapy import Spider
+from scrapy.settings import Settings
 
+from crawlproj.config import Config
+from crawlproj.exceptions import BadSetting
 from tests.crawl.support import linking, poll, status
 
 if TYPE_CHECKING:
@@ -130,6 +134,30 @@ def test_unlimited(site: Site, crawl: Crawl) -> None:
     result = crawl("site", settings, seeds=site.url + "/")
     assert result.returncode == 0, result.stderr
     assert (len(result.pages), result.notes) == (3, [])
+
+
+def test_who_says_what_a_limit_is() -> None:
+    """The command line before the spider, the spider before the project; rubbish is refused from each."""
+    for custom, line, meant in (
+        ("7", None, 7),
+        (7.0, "10", 10),
+        (7, "0", 0),
+        (7, "", 0),
+        (None, "1e3", 1000),
+    ):
+        settings = Settings()
+        settings.setmodule("crawlproj.settings")
+        spider = type("Limited", (Spider,), {"name": "limited", "custom_settings": {"MAX_TARGET": custom}})
+        if line is not None:
+            settings.set("MAX_TARGET", line, "cmdline")
+        spider.update_settings(settings)
+        assert Config.from_settings(settings).knobs["max_target"] == meant
+    for priority in ("project", "spider", "cmdline"):
+        settings = Settings()
+        settings.setmodule("crawlproj.settings")
+        settings.set("MAX_TARGET", "abc", priority)
+        with pytest.raises(BadSetting, match=r"MAX_TARGET must be .*, not 'abc'"):
+            Config.from_settings(settings)
 
 
 def test_a_limit_is_that_of_a_run_whoever_works_on_it(site: Site, scrapy: Project) -> None:
