@@ -25,6 +25,9 @@ Name it in the `conftest.py` beside the tests: `pytest_plugins = ["crawlproj.tes
 | `no_network`    | always on: nothing but loopback can be connected to                         |
 | `redis_url`, `database_url` | an empty Valkey and an empty database, for this test alone      |
 
+Commands are processes of their own. On Linux they are forked off one that has imported Scrapy and what else
+there is of others, which is most of what a start takes; the project is imported by each of them.
+
 A crawl's name is its spider's name unless CRAWL_NAME says otherwise, so crawling twice in one test
 is run 1 and run 2. There is no interval between requests, and retries come at once.
 """

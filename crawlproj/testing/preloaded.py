@@ -131,7 +131,11 @@ class Preloaded:
     @staticmethod
     def possible() -> bool:
         """Return whether forks are safe here: other systems' own libraries do not stand them."""
-        return sys.platform == "linux" and hasattr(os, "pidfd_open")
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except (AttributeError, OSError):
+            return False
+        return sys.platform == "linux" and _PROGRAM.is_file()
 
     def fits(self, env: Mapping[str, str]) -> bool:
         """Return whether a command in *env* needs no interpreter of its own."""
