@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ROOM = 2 * 1024**3
-_HAS_STRATEGY = 150_000  # PostgreSQL 15
 
 
 @pytest.fixture(scope="session")
