@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.utils.ossignal import install_shutdown_handlers
 
 
 class CrawlProcess(AsyncCrawlerProcess):
@@ -14,6 +15,13 @@ class CrawlProcess(AsyncCrawlerProcess):
     """
 
     _asked = False  #: to stop, before
+
+    def start(self, stop_after_crawl: bool = True, install_signal_handlers: bool = True) -> None:
+        """Run until the crawls are over; a signal counts from here on."""
+        if install_signal_handlers and self.settings.getbool("TWISTED_REACTOR_ENABLED"):
+            # Scrapy's own come last of all that a reactor does to start, and it logs a Ctrl-C and goes on.
+            install_shutdown_handlers(self._signal_shutdown)
+        super().start(stop_after_crawl, install_signal_handlers)
 
     async def stop(self) -> None:
         """Stop all crawls and return when they have ended; when asked again, at once."""

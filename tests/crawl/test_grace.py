@@ -104,3 +104,36 @@ def test_what_hangs_when_a_signal_comes(site: Site, scrapy: Project, spider_sour
     assert {path: len(times) for path, times in site.hits.items()} == {
         "/": 1, "/page": 1, "/trickle": 2, "/waits": 2, "/behind": 1
     }  # fmt: skip
+
+
+def test_a_signal_while_the_event_loop_starts(site: Site, scrapy: Project, spider_source) -> None:
+    """Ctrl-C in the moment in which Twisted would log it and go on: the run is left, and due at once."""
+    site.add("/", trickling(300))
+    spider_source(
+        textwrap.dedent("""
+        import os
+        import signal
+
+        from scrapy import Spider
+        from twisted.internet.base import ReactorBase
+
+        start = ReactorBase._reallyStartRunning
+
+
+        def start_interrupted(self):
+            os.kill(os.getpid(), signal.SIGINT)
+            start(self)
+
+
+        ReactorBase._reallyStartRunning = start_interrupted
+
+
+        class Hasty(Spider):
+            name = "hasty"
+        """)
+    )
+    settings = {**SETTINGS, "CRAWL_NAME": "hasty", "CLOSE_GRACE_SECONDS": 1}
+    done = scrapy("crawl", "site", "-a", f"seeds={site.url}/", settings=settings, timeout=30)
+    assert done.returncode == 11, done.stderr
+    end = status(scrapy, "hasty")
+    assert (end["status"], end["leased"], end["workers"]) == ("started", 0, [])
