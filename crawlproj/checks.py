@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 import warnings
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,18 @@ def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[
     if check_arguments is not None:
         check_arguments(dict(arguments))
     return spidercls, config
+
+
+def misspelt(settings: BaseSettings, spidercls: type[Spider]) -> list[str]:
+    """Return a sentence for each setting of the command line that looks like a known one, and is not."""
+    known = {name for name in dir(defaults) if name.isupper()} | {name for name, _ in iter_default_settings()}
+    known |= set(spidercls.custom_settings or ())
+    return [
+        f"nothing reads the setting {name}; is {close} meant?"
+        for name in settings
+        if name not in known and settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
+        for close in get_close_matches(name, known, 1, 0.85)
+    ]
 
 
 def load_spider(settings: Settings, name: str) -> type[Spider]:

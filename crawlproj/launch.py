@@ -6,16 +6,15 @@ import contextlib
 import logging
 import shlex
 import sys
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from scrapy.settings import SETTINGS_PRIORITIES, iter_default_settings
+from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import get_scrapy_root_handler
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
 from crawlproj import settings as defaults
-from crawlproj.checks import check
+from crawlproj.checks import check, misspelt
 from crawlproj.cli import fail, settle_schema
 from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from psycopg import Connection
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings, Settings
 
@@ -60,7 +58,8 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     settings.set("DATABASE_URL", addresses.database_url, "cmdline")
     _quieten(settings)
     process = CrawlProcess(settings)
-    _warn_of_misspelt(settings, spidercls)
+    for sentence in misspelt(settings, spidercls):
+        logger.warning("%s", sentence)
     crawler = process.create_crawler(spidercls)
     remember_arguments(crawler, arguments)
     task = process.crawl(crawler, **arguments)
@@ -163,16 +162,6 @@ def _quieten(settings: Settings) -> None:
         return
     if asked <= SETTINGS_PRIORITIES["project"] and settings.get("LOG_LEVEL") == defaults.LOG_LEVEL:
         settings.set("LOG_LEVEL", "WARNING", "project")
-
-
-def _warn_of_misspelt(settings: Settings, spidercls: type[Spider]) -> None:
-    """Point at a setting of the command line that looks like a known one, and is not."""
-    known = {name for name in dir(defaults) if name.isupper()} | {name for name, _ in iter_default_settings()}
-    known |= set(spidercls.custom_settings or ())
-    for name in settings:
-        if name not in known and settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]:
-            for close in get_close_matches(name, known, 1, 0.85):
-                logger.warning("nothing reads the setting %s; is %s meant?", name, close)
 
 
 def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:

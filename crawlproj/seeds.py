@@ -8,6 +8,10 @@ from crawlproj.exceptions import BadArgument, BadUrl
 from crawlproj.frontier.canonical import normalise
 
 
+class NoSeeds(BadArgument):
+    """There is nothing to start with."""
+
+
 def read_seeds(seeds: str) -> list[str]:
     """Return the seeds in their wire form. Raises BadArgument or BadUrl."""
     if seeds.startswith("@"):
@@ -23,7 +27,9 @@ def read_seeds(seeds: str) -> list[str]:
     else:
         found = seeds.split()
     if not found:
-        raise BadArgument('no seeds: give them as -a seeds="https://example.org" or -a seeds=@file')
+        if seeds.startswith("@"):
+            raise BadArgument(f"no seeds: there is no URL in the file {seeds[1:]!r}")
+        raise NoSeeds('no seeds: give them as -a seeds="https://example.org" or -a seeds=@file')
     return [_seed(url) for url in found]
 
 

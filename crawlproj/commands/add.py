@@ -53,13 +53,13 @@ class Command(cli.Command):
             "-a", dest="spargs", action="append", default=[], metavar="NAME=VALUE", help="spider argument"
         )
         parser.add_argument(
-            "--depth", type=cli.whole_number, metavar="N", help="at most N links from a start URL"
+            "--depth", type=cli.whole_number, metavar="N", help="at most N links from a start URL; 0: none"
         )
         parser.add_argument(
             "--max-urls",
             type=cli.whole_number,
             metavar="N",
-            help="at most N URLs, start URLs included",
+            help="at most N URLs, start URLs included; 0: any number",
         )
         for name, does in (
             ("allow", "let in only what a rule matches"),
@@ -147,9 +147,9 @@ def _config(
     settings: Settings, name: str, urls: list[str], opts: argparse.Namespace
 ) -> tuple[CrawlConfig, int]:
     """Return what the crawl is asked for, and how many URLs it starts with as far as that is said here."""
-    from crawlproj.checks import check, load_spider, takes  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from crawlproj.checks import check, load_spider, misspelt, takes  # noqa: PLC0415  # keeps `scrapy` quick to start
     from crawlproj.crawls.config import SEEDS, CrawlConfig  # noqa: PLC0415
-    from crawlproj.seeds import read_seeds  # noqa: PLC0415
+    from crawlproj.seeds import NoSeeds, read_seeds  # noqa: PLC0415
 
     given: dict[str, Any] = {"MAX_URLS": opts.max_urls, "MAX_DEPTH": opts.depth}
     given |= {"CRAWL_ALLOW": opts.allow or None, "CRAWL_DENY": opts.deny or None, "CRAWL_NAME": name}
@@ -163,13 +163,18 @@ def _config(
         _once(arguments, SEEDS, "\n".join(urls))
     if opts.depth is not None and takes(spidercls, "depth"):
         _once(arguments, "depth", str(opts.depth))
-    spidercls, config = check(settings, opts.spider, arguments)
+    try:
+        spidercls, config = check(settings, opts.spider, arguments)
+    except NoSeeds:
+        raise BadArgument("no seeds: put URLs or @FILE after the name") from None
     asked = CrawlConfig.of(arguments, settings, config, seeds=() if own_seeds else tuple(urls))
     if asked.redacted:
         raise BadArgument(
             f"{', '.join(asked.redacted)}: a secret, and what is added is stored; put it into the environment"
             " or into settings.py where the crawl runs, or start it with `scrapy crawl`, which stores none"
         )
+    for sentence in misspelt(settings, spidercls):
+        print(f"scrapy add: {sentence}", file=sys.stderr)
     return asked, len(urls) or len(arguments.get(SEEDS, "").split())
 
 
@@ -190,6 +195,8 @@ def _once(arguments: dict[str, str], name: str, value: str) -> None:
 
 
 def _tag(text: str) -> str:
+    if "," in text:  # `scrapy crawls` sets tags apart by commas
+        raise WrongUsage(f"--tag is one tag, without commas, and may be repeated, not {text[:80]!r}")
     return (_words("--tag", text) or "").lower()
 
 

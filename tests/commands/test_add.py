@@ -94,6 +94,14 @@ def test_spider_without_seeds(scrapy_here, own_spiders, database):
     assert ("seeds" in second, second["arguments"], second["max_depth"]) == (False, {}, 2)
 
 
+def test_misspelt_setting(scrapy_here):
+    """A setting that looks like a known one is pointed at when it is given, not first when the crawl runs."""
+    done = scrapy_here("add", "news", URL, "--set", "MAX_TARGETS=1", "--set", "OF_A_SPIDER=1")
+    assert (done.code, done.err) == (
+        0, "scrapy add: nothing reads the setting MAX_TARGETS; is MAX_TARGET meant?\n"
+    )  # fmt: skip
+
+
 def test_open_run(scrapy_here, database):
     """A name has one open run."""
     assert scrapy_here("add", "news", URL).code == 0
@@ -110,7 +118,7 @@ def test_open_run(scrapy_here, database):
     ("args", "code", "sentence"),
     [
         ((), 2, "an argument is missing"),
-        (("news",), 2, "no seeds"),
+        (("news",), 2, "no seeds: put URLs or @FILE after the name"),
         (("news", "a.example"), 2, "has no scheme; write https://a.example"),
         (("news", "ftp://a.example/"), 2, "is no http or https URL"),
         (("news", "@/nowhere"), 2, "cannot be read"),
@@ -129,6 +137,7 @@ def test_open_run(scrapy_here, database):
         (("news", URL, "-a", "flavour=x"), 2, "there is no argument 'flavour'"),
         (("news", URL, "-a", "scope"), 2, "-a takes NAME=VALUE, not 'scope'"),
         (("news", URL, "--tag", " "), 2, "--tag must be"),
+        (("news", URL, "--tag", "a,b"), 2, "--tag is one tag, without commas"),
         (("news", URL, "--label", "a\nb"), 2, "--label must be"),
         (("news", URL, "--every", "0s"), 2, "must be a time like"),
         (("news", URL, "--every", "1y"), 2, "must be a time like"),
