@@ -53,12 +53,16 @@ class Command(cli.Command):
                 raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, is sealed and cannot be cancelled")
             if not opts.yes:
                 counts = asyncio.run(_counts(addresses, crawl.frontier))
-                self._ask(crawl, f"cancels {_pages(counts['queued'])}; {_stored(connection, crawl)}")
+                self._ask(
+                    crawl, f"{_queued(counts['queued'])} will be forgotten; {_stored(connection, crawl)}"
+                )
             counts = asyncio.run(_counts(addresses, crawl.frontier))
             control.cancel(connection, crawl.id, counts=counts, by=cli.who())
             asyncio.run(_drop(addresses, crawl.frontier))
             stay = _stored(connection, crawl)
-        Output().line(f"cancelled {crawl.name}, run {crawl.run} · {_pages(counts['queued'])} · {stay}")
+        Output().line(
+            f"cancelled {crawl.name}, run {crawl.run} · {_queued(counts['queued'])} forgotten · {stay}"
+        )
         return None
 
     def _ask(self, crawl: CrawlRow, what: str) -> None:
@@ -69,8 +73,8 @@ class Command(cli.Command):
             raise WrongUsage("that is not its name: nothing is changed")
 
 
-def _pages(queued: int) -> str:
-    return f"{number(queued)} queued page{'' if queued == 1 else 's'}"
+def _queued(count: int) -> str:
+    return f"{number(count)} queued URL{'' if count == 1 else 's'}"
 
 
 def _stored(connection: psycopg.Connection[Any], crawl: CrawlRow) -> str:

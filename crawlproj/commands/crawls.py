@@ -45,11 +45,15 @@ class Command(cli.Command):
         out = Output(as_json=opts.json)
         limit = cli.limit(opts.limit, FOR_A_SCREEN if out.for_people else None)
         with self.database() as connection:
-            found = rows.list_crawls(connection, statuses=statuses, tag=opts.tag, limit=limit)
+            more = limit and limit + 1  # one more, to know whether there are more
+            found = rows.list_crawls(connection, statuses=statuses, tag=opts.tag, limit=more)
         if opts.json:
-            out.rows((), found)
+            out.rows((), found[:limit])
             return None
-        if out.rows(_columns(out, datetime.now(UTC)), map(_flat, found)) == 0:
+        shown = out.rows(_columns(out, datetime.now(UTC)), map(_flat, found[:limit]))
+        if limit and len(found) > limit and opts.limit is None:
+            self.say(f"the latest {limit}; --limit 0 shows all")
+        if shown == 0:
             self.say("there is no such crawl" if statuses or opts.tag else "there is no crawl yet")
         return None
 

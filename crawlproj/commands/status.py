@@ -235,9 +235,9 @@ def _state(standing: Standing, now: datetime) -> str:
     elif record["started_at"] and not record["finished_at"]:
         words.append(f"started {ago(record['started_at'], now=now)}")
     if record["finished_at"]:
-        words.append(f"finished {ago(record['finished_at'], now=now)}")
+        words[0] += f" {ago(record['finished_at'], now=now)}"
         if record["started_at"]:
-            words[-1] += f" after {duration((record['finished_at'] - record['started_at']).total_seconds())}"
+            words.append(f"took {duration((record['finished_at'] - record['started_at']).total_seconds())}")
     elif record["status"] == "queued" and record["retry_at"]:
         words.append("due now" if record["retry_at"] <= now else f"due {ago(record['retry_at'], now=now)}")
     if crawl.repeat_seconds and record["status"] != "sealed":

@@ -61,7 +61,7 @@ async def test_cancelled(scrapy_here, made_frontier, add_page, database, keys):
     assert keys()
     done = await asyncio.to_thread(scrapy_here, "cancel", "a", "--yes")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "cancelled a, run 1 · 2 queued pages · 1 stored page stays\n"
+    assert done.out == "cancelled a, run 1 · 2 queued URLs forgotten · 1 stored page stays\n"
     assert state(database) == [("a", "sealed", "cancelled")]
     assert database.execute("SELECT counts -> 'queued' FROM crawl").fetchone() == (2,)
     assert keys() == []
@@ -89,7 +89,7 @@ def test_asked_on_a_terminal(environment, database):
     control.create(database, name="news", spider="site", config={}, paused=True)
     code, shown = asked(environment, "cancel", "news", answer="yes")
     assert code == 2
-    assert "cancels 0 queued pages; 0 stored pages stay" in shown
+    assert "0 queued URLs will be forgotten; 0 stored pages stay" in shown
     assert "Type news to go on: " in shown
     assert "that is not its name: nothing is changed" in shown
     assert state(database) == [("news", "paused", None)]

@@ -68,6 +68,17 @@ def test_filters(scrapy_here, add_crawl):
     assert len(scrapy_here("crawls", "--limit=0").lines) == 4
 
 
+def test_a_screen_of_crawls(environment, add_crawl):
+    """A terminal shows the latest twenty, and says so only where there are more."""
+    for number in range(20):
+        add_crawl(f"c{number}")
+    assert "shows all" not in on_terminal(environment, "crawls")
+    add_crawl("c20")
+    shown = on_terminal(environment, "crawls")
+    assert "the latest 20; --limit 0 shows all" in shown
+    assert ("c20" in shown, "c0 " in shown) == (True, False)
+
+
 def test_tags_labels_and_times(scrapy_here, environment, database):
     """--tag finds whatever the case; a queued run says when it is due; labels show if there are any."""
     hour, past = (datetime.now(UTC) + timedelta(minutes=minutes) for minutes in (60, -1))

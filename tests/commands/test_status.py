@@ -248,7 +248,7 @@ def test_a_run_that_was_never_started(told, add_crawl, database):
         " finished_at = now() - interval '5 min' WHERE id = %s",
         [crawl],
     )
-    assert told(crawl)["status"] == "sealed (cancelled) · finished 5 min ago"
+    assert told(crawl)["status"] == "sealed (cancelled) 5 min ago"
 
 
 def test_a_run_without_workers_and_its_last_note(told, add_crawl, add_note, database):
