@@ -142,6 +142,10 @@ class Ending:
         """What this worker did, in which time."""
         speed = f", {self.pages / self.seconds:.1f} pages/s" if self.seconds > 0 else ""
         pages = f"{number(self.pages)} page{'s' if self.pages != 1 else ''}"
+        if self.pages < sum(
+            self.counts["fetch_status"].values()
+        ):  # others, or an earlier start, had the rest
+            pages += " by this worker"
         return f"{pages} in {duration(self.seconds)}{speed}"
 
     @property

@@ -65,6 +65,11 @@ def test_ending_for_a_log():
     assert "scrapy status 'my crawl'" in text
 
 
+def test_ending_of_a_worker_that_had_a_part():
+    """The counts are the run's; where these are more, the sentence says whose its pages are."""
+    assert "(done) · 1 page by this worker in 4.0 s" in ending(pages=1).headline
+
+
 def test_ending_of_a_run_in_which_nothing_was_due():
     """It says why there are no pages and when there will be; there is no text to look at."""
     nothing = ending(
