@@ -7,9 +7,11 @@ import asyncio
 import contextlib
 import getpass
 import os
+import re
 import shlex
 import socket
 import sys
+import textwrap
 import warnings
 from abc import abstractmethod
 from dataclasses import asdict
@@ -39,7 +41,16 @@ PATIENCE = 60  # seconds for what a command asks Redis: the crawl itself waits o
 
 
 class HelpFormatter(ScrapyHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Scrapy's formatter, which leaves the lines of the examples alone."""
+    """Scrapy's formatter, which fits what a command says into the terminal and leaves examples alone."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("Examples:"):  # to be copied as they are
+            return super()._fill_text(text, width, indent)
+        # A line that does not end a sentence goes on in the next one.
+        paragraphs = re.sub(r"(?<=[^\n.])\n(?=[^\n])", " ", text).splitlines()
+        return "\n".join(
+            textwrap.fill(each, width, initial_indent=indent, subsequent_indent=indent) for each in paragraphs
+        )
 
 
 class Strict(ScrapyCommand):

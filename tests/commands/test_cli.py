@@ -161,3 +161,13 @@ def test_commands_start_nothing_on_import():
         [sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_help_fits_the_terminal(scrapy_here, monkeypatch):
+    """What a command says is wrapped at the terminal's width, without ragged halves; examples stay whole."""
+    monkeypatch.setenv("COLUMNS", "60")
+    told, _, rest = scrapy_here("add", "--help").out.partition("Options")
+    lines = told.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "spider starts as ever (`site` needs some)." in lines
+    assert "scrapy add shop --spider shop -a category=books --label 'Books only' --paused" in rest
