@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from crawlproj.items import Links
 
 SCOPES = ("host", "domain", "any")
+_MOST_DIGITS = 10  # of a depth
 ARGUMENTS = ("seeds", "scope", "allow", "deny", "depth", "embeds")
 
 
@@ -142,8 +143,8 @@ def _one_of(scope: str) -> str:
 def _whole(depth: str | None) -> int | None:
     if depth is None or depth == "":
         return None
-    if not depth.isascii() or not depth.isdigit():
-        raise BadArgument(f"argument depth must be a whole number, not {depth!r}")
+    if not (depth.isascii() and depth.isdigit() and len(depth) < _MOST_DIGITS):
+        raise BadArgument(f"argument depth must be a whole number, not {depth[:80]!r}")
     return int(depth)
 
 

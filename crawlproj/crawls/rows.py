@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 PACE_SECONDS = 30.0  # a worker says it every five; one that has not for so long has no pace
-_LARGEST_ID = 2**63 - 1
+_MOST_DIGITS = 18  # of a crawl's number: they fit a bigint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ def find_crawl(connection: Connection[Any], name: str | None, *, waiting: bool =
 
     Of a crawl that repeats it is the run that began last; with *waiting*, the one that waits for its time.
     """
-    # A name of more digits than a bigint has is no number.
-    number = int(name) if name and name.isascii() and name.isdigit() and int(name) <= _LARGEST_ID else None
+    digits = name if name and name.isascii() and name.isdigit() else ""
+    number = int(digits) if 0 < len(digits) <= _MOST_DIGITS else None
     rows = _fetch(connection, "find_crawl", name=name, id=number, waiting=waiting)
     if not rows:
         raise NotFound(_no_crawl(name, [row["name"] for row in _fetch(connection, "crawl_names")]))

@@ -46,6 +46,13 @@ def test_name_goes_before_number(scrapy_here, add_crawl, database):
     assert [row["message"] for row in scrapy_here("notes", "--json").json] == ["right"]
 
 
+def test_a_name_of_very_many_digits(scrapy_here):
+    """What is too long for a number is a name, and there is no such crawl."""
+    for digits in (19, 5_000):
+        missing = scrapy_here("notes", "9" * digits)
+        assert (missing.code, "there is no crawl '999" in missing.err) == (3, True)
+
+
 def test_none(scrapy_here, add_crawl):
     """A crawl without notes is no error."""
     add_crawl("quiet")
