@@ -87,9 +87,7 @@ def run(settings: Settings, name: str) -> int:
         row = rows.find_crawl(connection, name, waiting=True)
     asked = CrawlConfig.from_json(row.config)
     _check_workable(settings, row, asked)
-    for each, value in asked.settings.items():
-        if (settings.getpriority(each) or 0) < SETTINGS_PRIORITIES["cmdline"]:
-            settings.set(each, value, "cmdline" if row.started_at is None else KEPT)
+    asked.put_settings(settings, "cmdline" if row.started_at is None else KEPT)
     # What it lets in is its own since it was made, whatever settings.py says by now.
     own = {"CRAWL_ALLOW": [*asked.allow], "CRAWL_DENY": [*asked.deny], "MAX_DEPTH": asked.max_depth}
     settings.setdict({**own, "CRAWL_NAME": row.name, "CRAWL_JOIN": True}, "cmdline")

@@ -222,7 +222,11 @@ class LifecycleExtension:
         if worker.config.dump_pending or worker.config.early_stop_queue == "dump":
             path = pending_path(worker.config.home, worker.crawl.name, worker.crawl.run)
             left = await dump_to(worker.frontier, worker.codec, path)
-            logger.info("%d URLs that were still queued are in %s", left, path)
+            words = f"{left} URLs that were still queued are in {path}"
+            logger.info("%s", words)
+            await self._in_time(
+                worker.note("QUEUE_DUMPED", words, {"urls": left, "path": str(path)}, once=True)
+            )
 
     # --- the lease ------------------------------------------------------------------------------
 

@@ -35,8 +35,8 @@ class Command(cli.Command):
         "NAME is a crawl's name or number. PostgreSQL knows which pages have been fetched and which links\n"
         "were found on them: what is done is marked seen, what is not is queued again. Nothing is fetched\n"
         "meanwhile; afterwards workers go on as before, and their start requests come in with the first of\n"
-        "them. Give the -s options that the crawl had. What an operator has turned, blocked or re-queued\n"
-        "since its start is not known any more. Killed half-way it can be started again.\n"
+        "them. The crawl's own settings count, and -s before them. What an operator has turned, blocked or\n"
+        "re-queued since its start is not known any more. Killed half-way it can be started again.\n"
         "Exit codes: 3 no such crawl; 4 it is over, keeps no links, or has a frontier (see --force)."
     )
     examples = (
@@ -80,12 +80,15 @@ class Command(cli.Command):
     ) -> Rebuilt:
         from crawlproj import rebuild  # noqa: PLC0415
         from crawlproj.connections import open_scripts  # noqa: PLC0415  # keeps `scrapy` quick to start
+        from crawlproj.crawls.config import CrawlConfig  # noqa: PLC0415
         from crawlproj.frontier.codec import Codec  # noqa: PLC0415
         from crawlproj.frontier.frontier import Frontier  # noqa: PLC0415
 
         if not force and not rebuild.is_unfinished(connection, crawl.id):
             await _require_none(addresses, crawl)
-        config = cli.spider_config(self.given_settings, crawl.spider)
+        settings = self.given_settings
+        CrawlConfig.from_json(crawl.config).put_settings(settings)
+        config = cli.spider_config(settings, crawl.spider)
         redis, scripts = open_scripts(addresses)
         progress = _Progress()
         try:

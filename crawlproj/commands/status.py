@@ -275,7 +275,7 @@ def _pace(standing: Standing) -> Iterator[tuple[str, str]]:
     if half is not None:
         parts.append(f"P50 {milliseconds(half)} · P95 {milliseconds(most)}")
     if parts:
-        yield "rate", " · ".join(parts)
+        yield "speed", " · ".join(parts)
 
 
 def _outlook(standing: Standing) -> Iterator[tuple[str, str]]:

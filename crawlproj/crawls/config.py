@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from scrapy.settings import Settings
 
     from crawlproj.config import Config
 
@@ -104,6 +105,12 @@ class CrawlConfig:
             redacted=tuple(kept.get("redacted") or ()),
             recovery_log=kept.get("recovery_log", True),
         )
+
+    def put_settings(self, settings: Settings, priority: str | int = "cmdline") -> None:
+        """Give *settings* those that the crawl was asked for with, but for what this command line says."""
+        for name, value in self.settings.items():
+            if (settings.getpriority(name) or 0) < SETTINGS_PRIORITIES["cmdline"]:
+                settings.set(name, value, priority)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it is kept."""

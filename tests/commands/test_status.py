@@ -157,14 +157,14 @@ def test_all_workers_together(told, add_crawl, add_worker):
     """Rate, durations and verdict are those of all who say something; of many workers the number is told."""
     crawl = add_crawl("a")
     add_worker(crawl, "w0", 60)
-    assert not {"rate", "limited by"} & set(told(crawl))
+    assert not {"speed", "limited by"} & set(told(crawl))
     for n in (1, 2):
         causes = {"host pace": 0.9, "nothing": 0.1} if n == 1 else {"workers": 0.7, "host pace": 0.3}
         pace = {"rate": 3.25, "durations": {"40": 10 * n}, "causes": causes, "pages": 9, "in_flight": 1}
         add_worker(crawl, f"w{n}", 60, pace)
     add_worker(crawl, "gone", -1, {"rate": 99, "causes": {"database": 1}})
     lines = told(crawl)
-    assert lines["rate"] == "6.5 pages/s · P50 1,121 ms · P95 1,208 ms"
+    assert lines["speed"] == "6.5 pages/s · P50 1,121 ms · P95 1,208 ms"
     assert lines["limited by"] == "host pace (60%): more workers would not help"
     assert [line.split(" · ")[0] for line in lines["worker"]] == ["w0", "w1", "w2"]
     for n in range(3, 6):

@@ -245,24 +245,26 @@ def test_limits_on_bytes_and_on_urls(site: Site, crawl: Crawl) -> None:
     ]
 
 
-@pytest.mark.parametrize("dump", [True, False])
+@pytest.mark.parametrize("wish", [{"EARLY_STOP_QUEUE": "dump"}, {"FRONTIER_DUMP_PENDING_AT_CLOSE": True}, {}])
 def test_what_is_left_when_a_run_is_sealed_can_be_kept(
-    dump: bool, site: Site, crawl: Crawl, tmp_path: Path
+    wish: dict[str, object], site: Site, crawl: Crawl, tmp_path: Path
 ) -> None:
     """One JSON line for each URL that was still queued, in a file that names crawl and run."""
     star(site, 40)
     settings = {
         "CRAWL_NAME": "a/b",
         "MAX_TARGET": 10,
-        "FRONTIER_DUMP_PENDING_AT_CLOSE": dump,
+        **wish,
         "CRAWLPROJ_HOME": str(tmp_path),
     }
     result = crawl("site", settings, seeds=site.url + "/")
     assert result.returncode == 0, result.stderr
     assert len(result.pages) == 10
     files = list(tmp_path.glob("pending/*"))
-    assert [file.name for file in files] == (["a%2Fb-1.jsonl"] if dump else [])
+    assert [file.name for file in files] == (["a%2Fb-1.jsonl"] if wish else [])
     left = {json.loads(line)["url"] for file in files for line in file.read_text().splitlines()}
     fetched = {page["url"] for page in result.pages}
     everything = {site.url + "/", *(f"{site.url}/{n}" for n in range(40))}
-    assert left == (everything - fetched if dump else set())
+    assert left == (everything - fetched if wish else set())
+    told = [note["fields"] for note in result.notes if note["namespace"] == "QUEUE_DUMPED"]
+    assert told == ([{"urls": len(left), "path": str(files[0])}] if wish else [])

@@ -74,7 +74,7 @@ def test_each_verdict_made_true(
         assert poll(lambda: verdict("workers")), told()
         lines = told()
         assert lines["limited by"].startswith("workers")
-        assert re.search(r"P50 \d{3} ms", lines["rate"])
+        assert re.search(r"P50 \d{3} ms", lines["speed"])
         with other.transaction():
             other.execute("LOCK TABLE page IN SHARE MODE")  # read, but not write
             assert poll(lambda: verdict("database")), told()
