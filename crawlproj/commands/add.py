@@ -82,6 +82,8 @@ class Command(cli.Command):
         from crawlproj.crawls import control, rows  # noqa: PLC0415  # keeps `scrapy` quick to start
 
         name, urls = args[0], _urls(args[1:])
+        if not name:  # as a setting it would be none at all
+            raise WrongUsage("a crawl needs a name to be found by, not ''")
         label, tags = _words("--label", opts.label), sorted({_tag(tag) for tag in opts.tag})
         asked, seeds = _config(self.given_settings, name, urls, opts)
         with self.database() as connection:
