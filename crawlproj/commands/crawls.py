@@ -54,7 +54,9 @@ class Command(cli.Command):
         if limit and len(found) > limit and opts.limit is None:
             self.say(f"the latest {limit}; --limit 0 shows all")
         if shown == 0:
-            self.say("there is no such crawl" if statuses or opts.tag is not None else "there is no crawl yet")
+            self.say(
+                "there is no such crawl" if statuses or opts.tag is not None else "there is no crawl yet"
+            )
         return None
 
 
