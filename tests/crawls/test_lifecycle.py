@@ -406,9 +406,11 @@ async def test_next_run_goes_on_with_what_was_kept(databases, sql):
 
 
 async def test_another_spider_does_not_go_on_with_it(database):
-    """What one spider has left is nothing that another one can read."""
+    """What one spider has left is nothing that another one can read; its keys may go then."""
     first = await claim(database)
     await keep(database, first)
+    assert await lifecycle.sealed_frontiers(database, 10) == []
     second = await claim(database, spider="shop")
     assert (second.run, second.continues) == (2, False)
     assert second.frontier != first.frontier
+    assert await lifecycle.sealed_frontiers(database, 10) == [first.frontier]
