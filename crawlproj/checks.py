@@ -38,7 +38,12 @@ def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[
     merged = settings.copy()
     spidercls.update_settings(merged)
     _check_scrapy_settings(merged)
-    require_companions(merged)
+    try:
+        require_companions(merged)
+    except (ImportError, NameError, ValueError) as exc:  # what Scrapy says of a name that leads nowhere
+        raise WrongUsage(
+            f"a component that the settings name cannot be loaded: {type(exc).__name__}: {exc}"
+        ) from exc
     config = Config.from_settings(merged)
     Codec.from_config(config).close()  # says what is wrong with its policies before anything starts
     if config.crawl_join and config.crawl_name is None:
@@ -115,6 +120,11 @@ def _check_scrapy_settings(settings: BaseSettings) -> None:
         except ValueError:
             want = "true or false" if isinstance(default, bool) else "a number"
             raise BadSetting(name, value, want) from None
+    codes = settings.get("RETRY_HTTP_CODES")
+    try:
+        {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+    except (TypeError, ValueError):
+        raise BadSetting("RETRY_HTTP_CODES", codes, "numbers, apart by commas") from None
     level = settings.get("LOG_LEVEL")
     if not isinstance(level, int) and str(level).upper() not in _LOG_LEVELS:
         raise BadSetting("LOG_LEVEL", level, f"one of {', '.join(_LOG_LEVELS)}")

@@ -124,6 +124,8 @@ def test_open_run(scrapy_here, database):
         (("news", "@/nowhere"), 2, "cannot be read"),
         (("n\x07", URL), 2, "CRAWL_NAME must be"),
         (("", URL), 2, "a crawl needs a name to be found by"),
+        (("news", URL, "--set", "RETRY_HTTP_CODES=[500]"), 2, "RETRY_HTTP_CODES must be numbers"),
+        (("news", URL, "--set", 'EXTENSIONS={"no.such.One": 1}'), 2, "cannot be loaded: ModuleNotFoundError"),
         (("news", URL, "--spider", "nobody"), 3, "there is no spider 'nobody'"),
         (("news", URL, "--depth", "-1"), 2, "must be 0 or more"),
         (("news", URL, "--depth", "x"), 2, "must be a whole number"),
