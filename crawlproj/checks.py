@@ -51,6 +51,7 @@ def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[
     check_arguments: Callable[[dict[str, str]], None] | None = getattr(spidercls, "check_arguments", None)
     if check_arguments is not None:
         check_arguments(dict(arguments))
+    _check_signature(spidercls, arguments)
     return spidercls, config
 
 
@@ -85,6 +86,16 @@ def takes(spidercls: type[Spider], argument: str) -> bool:
     """Say whether a spider has an argument of that name."""
     makers = (vars(each).get("__init__") for each in spidercls.__mro__[:-1])
     return any(argument in inspect.signature(maker).parameters for maker in makers if maker)
+
+
+def _check_signature(spidercls: type[Spider], arguments: Mapping[str, str]) -> None:
+    """Refuse what a spider does not take, or lacks, unless it has a factory of its own."""
+    if not spidercls.from_crawler.__module__.startswith(("scrapy.", "scrapy_redis.")):
+        return
+    try:
+        inspect.signature(spidercls.__init__).bind(None, **arguments)
+    except TypeError as exc:
+        raise BadArgument(f"spider {spidercls.name!r}: {exc}") from None
 
 
 def _import_error(error: Exception) -> str:

@@ -241,7 +241,7 @@ async def frontier_of(
     addresses: Addresses, crawl: CrawlRow, *, patience: float | None = PATIENCE
 ) -> AsyncIterator[Frontier]:
     """Open the frontier of a run that has one. Raises Refused, which says why there is none."""
-    if crawl.status == "sealed":
+    if crawl.status == "sealed" and not crawl.kept:
         raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, is sealed: nothing of it is queued any more")
     async with open_frontier(addresses, crawl.frontier, patience=patience) as frontier:
         if frontier is None:

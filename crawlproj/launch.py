@@ -18,7 +18,7 @@ from crawlproj.checks import check, misspelt
 from crawlproj.cli import fail, settle_schema
 from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
-from crawlproj.crawls import rows
+from crawlproj.crawls import control, rows
 from crawlproj.crawls.config import CrawlConfig, remember_arguments
 from crawlproj.exceptions import BadSetting, CrawlError, NotFound, Refused
 from crawlproj.output import is_terminal
@@ -91,7 +91,14 @@ def run(settings: Settings, name: str) -> int:
     # What it lets in is its own since it was made, whatever settings.py says by now.
     own = {"CRAWL_ALLOW": [*asked.allow], "CRAWL_DENY": [*asked.deny], "MAX_DEPTH": asked.max_depth}
     settings.setdict({**own, "CRAWL_NAME": row.name, "CRAWL_JOIN": True}, "cmdline")
-    return crawl(settings, row.spider, asked.arguments)
+    try:
+        return crawl(settings, row.spider, asked.arguments)
+    except CrawlError as error:
+        # Other machines should see why, who have another checkout, perhaps.
+        with contextlib.closing(connect_database(addresses.database_url)) as connection:
+            fields = {"exitCode": str(error.exit_code), "error": str(error)}
+            control.note(connection, row.id, "RUN_FAILED", str(error), fields)
+        raise
 
 
 def _check_workable(settings: BaseSettings, row: rows.CrawlRow, asked: CrawlConfig) -> None:

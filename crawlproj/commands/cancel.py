@@ -52,11 +52,11 @@ class Command(cli.Command):
             if crawl.status == "sealed":
                 raise Refused(f"crawl {crawl.name!r}, run {crawl.run}, is sealed and cannot be cancelled")
             if not opts.yes:
-                counts = asyncio.run(_counts(addresses, crawl.frontier))
+                counts = asyncio.run(_counts(addresses, crawl))
                 self._ask(
                     crawl, f"{_queued(counts['queued'])} will be forgotten; {_stored(connection, crawl)}"
                 )
-            counts = asyncio.run(_counts(addresses, crawl.frontier))
+            counts = asyncio.run(_counts(addresses, crawl))
             control.cancel(connection, crawl.id, counts=counts, by=cli.who())
             asyncio.run(_drop(addresses, crawl.frontier))
             stay = _stored(connection, crawl)
@@ -85,13 +85,19 @@ def _stored(connection: psycopg.Connection[Any], crawl: CrawlRow) -> str:
     return f"{number(stored)} stored page{' stays' if stored == 1 else 's stay'}"
 
 
-async def _counts(addresses: Addresses, frontier_id: str) -> dict[str, int]:
+async def _counts(addresses: Addresses, crawl: CrawlRow) -> dict[str, int]:
     """Return the figures that a run is sealed with."""
-    async with cli.open_frontier(addresses, frontier_id) as frontier:
+    async with cli.open_frontier(addresses, crawl.frontier) as frontier:
         if frontier is None:
             return {"started_targets": 0, "results": 0, "queued": 0}
         figures = await frontier.refresh()
-    return {"started_targets": figures.started, "results": figures.results, "queued": figures.queued}
+    # Until it has begun, the frontier that it takes over counts for the run before.
+    begun = crawl.started_at is not None
+    return {
+        "started_targets": figures.started if begun else 0,
+        "results": figures.results if begun else 0,
+        "queued": figures.queued,
+    }
 
 
 async def _drop(addresses: Addresses, frontier_id: str) -> None:

@@ -141,6 +141,8 @@ def look(connection: Connection[Any], addresses: Addresses, crawl_id: int) -> St
     if figures:  # what the pages do not know: they are in the frontier alone
         waiting = max(0, figures["queued"] - counts["schedule_status"].get("retry", 0))
         counts["schedule_status"] |= {"scheduled": waiting, "leased": figures["leased"]}
+    # Until it has begun, the frontier that it takes over counts for the run before.
+    begun = figures if crawl.started_at else {}
     record = {
         "name": crawl.name,
         "run": crawl.run,
@@ -150,8 +152,8 @@ def look(connection: Connection[Any], addresses: Addresses, crawl_id: int) -> St
         "counts": counts,
         "queued": figures.get("queued", known.get("queued", 0)),
         "leased": figures.get("leased", known.get("leased", 0)),
-        "started_targets": figures.get("started", known.get("started_targets", 0)),
-        "results": figures.get("results", known.get("results", 0)),
+        "started_targets": begun.get("started", known.get("started_targets", 0)),
+        "results": begun.get("results", known.get("results", 0)),
         "hosts": dict.fromkeys(cli.HOST_STATES, 0) | Counter(row["state"] for row in hosts),
         "workers": rows.workers(connection, crawl.id),
         "started_at": crawl.started_at,

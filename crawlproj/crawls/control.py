@@ -119,15 +119,22 @@ def cancel(
         _note(connection, crawl_id, "CANCELLED", "cancelled", by)
 
 
-def _note(connection: Connection[Any], crawl_id: int, namespace: str, message: str, by: str | None) -> None:
+def note(
+    connection: Connection[Any], crawl_id: int, namespace: str, message: str, fields: Mapping[str, Any]
+) -> None:
+    """Write a note on a run."""
     _row(
         connection,
         "write_note",
         crawl_id=crawl_id,
         namespace=namespace,
-        message=clean(f"{message} by {by}" if by else message),
-        fields=as_jsonb({"by": by} if by else {}),
+        message=clean(message),
+        fields=as_jsonb(dict(fields)),
     )
+
+
+def _note(connection: Connection[Any], crawl_id: int, namespace: str, message: str, by: str | None) -> None:
+    note(connection, crawl_id, namespace, f"{message} by {by}" if by else message, {"by": by} if by else {})
 
 
 def _expect(

@@ -39,6 +39,7 @@ class CrawlRow:
     started_at: datetime | None
     finished_at: datetime | None
     stop_reason: str | None
+    kept: bool  #: a limit has left URLs in its frontier, for the next run
     frontier: str
     config: dict[str, Any]
     counts: dict[str, Any] | None  #: last known figures, there once it is sealed

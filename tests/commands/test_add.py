@@ -94,6 +94,23 @@ def test_spider_without_seeds(scrapy_here, own_spiders, database):
     assert ("seeds" in second, second["arguments"], second["max_depth"]) == (False, {}, 2)
 
 
+def test_arguments_that_a_spider_does_not_take(scrapy_here, own_spiders, database):
+    """Nor one that it needs and does not get: a worker would break on it."""
+    module = own_spiders(
+        "add_strict",
+        "from scrapy import Spider\n"
+        "class Strict(Spider):\n"
+        "    name = 'strict'\n"
+        "    def __init__(self, category):\n"
+        "        super().__init__()\n",
+    )
+    for words, what in (((), "missing a required argument: 'category'"), (("-a", "x=1"), "")):
+        done = scrapy_here("add", "a", "--spider", "strict", *words, *module)
+        assert (done.code, done.err.startswith(f"scrapy add: spider 'strict': {what}")) == (2, True), done.err
+    assert rows(database) == []
+    assert scrapy_here("add", "a", "--spider", "strict", "-a", "category=x", *module).code == 0
+
+
 def test_misspelt_setting(scrapy_here):
     """A setting that looks like a known one is pointed at when it is given, not first when the crawl runs."""
     done = scrapy_here("add", "news", URL, "--set", "MAX_TARGETS=1", "--set", "OF_A_SPIDER=1")

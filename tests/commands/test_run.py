@@ -173,8 +173,8 @@ def test_all_that_are_due(scrapy, scrapy_here, add, pages, site, database):
     assert "starts, spider site" in told[0]
     assert "sealed, done" in told[1]
     (note,) = [note for note in notes(database) if note[0] == "RUN_FAILED"]
-    assert note[1] == "its worker was ended with exit code 3, the next one starts in 60 s or later"
-    assert note[2] == {"exitCode": "3", "restSeconds": "60"}
+    assert note[1].startswith("there is no spider 'gone'; there are: ")
+    assert note[2] == {"exitCode": "3", "error": note[1]}
     due = "SELECT name, retry_at > now() + interval '30 s' FROM crawl WHERE status = 'queued' ORDER BY id"
     assert database.execute(due).fetchall() == [("broken", True), ("later", True)]
     assert scrapy_here("run").code == 0

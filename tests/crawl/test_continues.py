@@ -37,6 +37,8 @@ def test_the_next_run_goes_on_with_what_a_limit_has_left(site: Site, scrapy: Pro
         fetched.append(state["counts"]["fetch_status"]["done"])
         queued.append(state["queued"])
         assert state["started_targets"] == fetched[-1]
+        if queued[-1]:
+            assert len(scrapy("pending", "parts", "--limit", "0", "--json").json) == queued[-1]
     assert fetched[0] == 5
     assert 6 <= fetched[1] <= 10  # what was in flight, at most, is beyond it
     assert (sum(fetched), queued[0] > 0, queued[1] > 0, queued[2]) == (PAGES, True, True, 0)
