@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
 
+from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import linking, poll, status
 
 if TYPE_CHECKING:
@@ -17,18 +19,30 @@ if TYPE_CHECKING:
 LEAVES = 20
 
 
-@pytest.mark.timeout(180)
-def test_a_crawl_outlives_all_that_happens_to_it(site: Site, scrapy: Project) -> None:
-    """Added, its seed failing at first, its worker killed, paused over restarts, resumed: all pages, once."""
+def news_of(site: Site) -> threading.Event:
+    """Make a site whose front page fails at first, and two pages of which wait for an event."""
     answers = iter([503])
 
     def front(_: web.Request) -> web.Response:
         body = linking("/denied/1", *(f"/{n}" for n in range(LEAVES)))
         return web.Response(text=body, content_type="text/html", status=next(answers, 200))
 
+    go_on = threading.Event()
+
+    async def held(_: web.Request) -> str:
+        await asyncio.to_thread(go_on.wait, TIMEOUT)
+        return linking()
+
     site.add("/", front)
     for n in range(LEAVES):
-        site.add(f"/{n}", linking(), delay=0.2)
+        site.add(f"/{n}", held if n in {8, 9} else linking(), delay=0.2)
+    return go_on
+
+
+@pytest.mark.timeout(180)
+def test_a_crawl_outlives_all_that_happens_to_it(site: Site, scrapy: Project) -> None:
+    """Added, its seed failing at first, its worker killed, paused over restarts, resumed: all pages, once."""
+    go_on = news_of(site)
     settings = ("MIN_INTERVAL_MS=0", "HOST_MAX_IN_FLIGHT=2", "LEASE_SECONDS=2", "FRONTIER_RETRY_DELAY_MS=10")
     given = [word for each in (*settings, "ROBOTSTXT_OBEY=False") for word in ("--set", each)]
     assert scrapy("add", "news", f"{site.url}/", "--deny", "/denied/", *given).returncode == 0
@@ -50,12 +64,14 @@ def test_a_crawl_outlives_all_that_happens_to_it(site: Site, scrapy: Project) ->
     assert status(scrapy, "news")["status"] == "started"
     assert poll(lambda: "WORKER_LOST" in scrapy("notes", "news").stdout)
     assert scrapy("pause", "news").returncode == 0
+    go_on.set()
     _, err = next_one.communicate(timeout=60)
     assert next_one.returncode == 11, err
 
     before = len(site.requests)
     resting = status(scrapy, "news")
     assert (resting["status"], resting["leased"], resting["workers"]) == ("paused", 0, [])
+    assert resting["queued"] > 0
     assert scrapy("run").returncode == 0  # there is nothing to do for a machine that comes up
     assert scrapy("run", "news").returncode == 4
     assert len(site.requests) == before
@@ -109,8 +125,8 @@ def test_two_crawls_of_a_site_share_its_pace_and_nothing_else(site: Site, scrapy
 
 def test_a_cancelled_crawl_asks_for_nothing_more(site: Site, scrapy: Project) -> None:
     """In mid-page, with two workers: both end by themselves, and what is stored stays."""
-    for n in range(40):
-        site.add(f"/{n}", linking(*(f"/{m}" for m in range(40))), delay=0.2)
+    site.add("/0", linking(*(f"/{n}" for n in range(1000))))  # more than anybody waits for
+    site.add("/*", linking(), delay=0.2)
     settings = {"CRAWL_NAME": "ended", "MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 4, "ROBOTSTXT_OBEY": False}
     command = ("crawl", "site", "-a", f"seeds={site.url}/0")
     workers = [scrapy.start(*command, settings={**settings, "WORKER_ID": name}) for name in ("a", "b")]
