@@ -4,9 +4,9 @@
 
 A small site is crawled once in peace. Then, for each moment, signal and number of workers, a worker ends
 itself there (`tests/crawl/killer.py`), others go on if there are any, and a fresh one finishes what is left.
-Is every page there once, was the run sealed once, and not before? A run that drains has a limit; what it
-leaves is the next run's. One line says how each of these crawls went, the last one how many were right. Exits
-with 6 if one was not, or if time ran out.
+Is every page there once, was the run sealed once, and not before? A run that drains has a limit on targets:
+those that it counts are there, whoever has fetched them, and no others. One line says how each of these
+crawls went, the last one how many were right. Exits with 6 if one was not, or if time ran out.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Matrix:
     def settings(self, name: str) -> dict[str, Any]:
         """Return how it is crawled."""
         speed = {"MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 4, "LEASE_SECONDS": LEASE_SECONDS}
-        return {"CRAWL_NAME": name, "ROBOTSTXT_OBEY": False, "EARLY_STOP_QUEUE": "keep", **speed}
+        return {"CRAWL_NAME": name, "ROBOTSTXT_OBEY": False, **speed}
 
     def _arguments(self) -> tuple[str, ...]:
         return "-a", f"seeds={self._site.url}/"
@@ -239,12 +239,11 @@ class _Run:
     def _look(self, wanted: set[tuple[Any, ...]]) -> None:
         """See that every page is there, and that the run was sealed once, when nothing was left of it."""
         matrix, name = self._matrix, self._name
-        ends: list[tuple[Any, ...]] = [(1, "sealed", None, "done")]
+        reason, left_over = "done", 0
         if self._cell.moment == "draining":
-            done = matrix.crawl(matrix.settings(name))
-            if done.returncode:
-                self._found.append(f"the next run ended with {done.returncode}: {done.stderr[-300:]}")
-            ends = [(1, "sealed", None, "ExceedTargetsCountLimit"), (2, "sealed", None, "done")]
+            reason, left_over = "ExceedTargetsCountLimit", LEAVES
+            wanted = {page for page in wanted if "/behind/" not in page[0]}
+        ends = [(1, "sealed", None, reason)]
         pages = matrix.pages(name)
         if pages != wanted:
             lost, others = sorted(wanted - pages), sorted(pages - wanted)
@@ -259,11 +258,11 @@ class _Run:
         ((left, frontier),) = matrix.rows(
             "SELECT counts -> 'queued', frontier FROM crawl WHERE name = %s ORDER BY run DESC LIMIT 1", name
         )
-        if left:
+        if left != left_over:
             self._found.append(f"{left} URLs were queued when it was sealed")
         self._found += [f"frontier: {fault}" for fault in asyncio.run(matrix.check(frontier, sealed=True))]
         changes = matrix.rows("SELECT was, becomes FROM state_change WHERE name = %s", name)
-        if changes != [("queued", "started"), ("started", "sealed")] * len(ends):
+        if changes != [("queued", "started"), ("started", "sealed")]:
             self._found.append(f"its states were {changes}")
         if leases := matrix.rows(
             "SELECT worker FROM worker_lease JOIN crawl ON crawl.id = crawl_id WHERE name = %s", name

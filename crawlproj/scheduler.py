@@ -345,7 +345,9 @@ class FrontierScheduler(BaseScheduler):
         await self._may_begin()
         while not self._closing:
             self._wanted.clear()
-            want = 0 if worker.draining else self._config.max_concurrent_count - len(self._ready)
+            want = (
+                0 if worker.draining or worker.cut else self._config.max_concurrent_count - len(self._ready)
+            )
             expires = time.monotonic() + self._config.lease_seconds
             granted = await frontier.next(worker.id, want, self._config.lease_seconds)
             worker.frontier_gone = granted.gone
@@ -455,7 +457,7 @@ class FrontierScheduler(BaseScheduler):
     async def _give_back(self) -> None:
         tokens = [grant.token for grant, *_ in self._ready]
         self._ready.clear()
-        await self._worker.frontier.release(self._worker.id, tokens)
+        await self._worker.give_back(tokens)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -485,7 +487,7 @@ class FrontierScheduler(BaseScheduler):
         if self._scheduling is not None:
             await asyncio.wait([self._scheduling])
         await self._give_back()
-        await self._worker.frontier.release(self._worker.id, list(self._worker.visits))
+        await self._worker.give_back([*self._worker.visits])
         if self._domains is not None:
             await self._domains.close(CLOSE_SECONDS)
 

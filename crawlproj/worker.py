@@ -37,7 +37,7 @@ from crawlproj.sampler.sampler import Sampler
 from crawlproj.signals import transfers_cut
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -201,9 +201,10 @@ class Worker:
             fills=self.crawl.run > 1 and not continues,
         )
         # Whoever wrote the note may have died before it could tell the frontier, or Redis may have lost it.
+        # Not so with targets: a worker may have given some back, and in their place as many others start.
         told = await notes.stop_reason(self.life, self.crawl.id)
-        if told is not None and not (await self.frontier.refresh()).stop:
-            await self.frontier.stop(told)
+        if told not in {None, notes.TARGETS} and not (await self.frontier.refresh()).stop:
+            await self.frontier.stop(str(told))
 
     def _calm_collector(self) -> None:
         """Let Python look for cycles less often, and not among what stays for the whole crawl."""
@@ -302,6 +303,11 @@ class Worker:
         """Say whether every request under way has gone out, and none waits for its turn."""
         return all(visit.started for visit in self.visits.values())
 
+    async def give_back(self, tokens: Sequence[int]) -> None:
+        """Give leases back that have come to nothing: for others, but for what has had its time here."""
+        again = not self.cut or is_closing(self._crawler)
+        await self.frontier.release(self.id, tokens, again=again)
+
     def sends_home(self) -> bool:
         """Say whether requests that still wait for something are to end: another worker makes them."""
         return self.cut or is_closing(self._crawler)
@@ -318,7 +324,7 @@ class Worker:
             visit.done = True  # what comes of it after all is nobody's
         self.visits.clear()
         if tokens:
-            await self.frontier.release(self.id, tokens)
+            await self.give_back(tokens)
         return max(len(tokens), wait_no_longer(self._crawler))
 
     def has_own_interval(self, host: str) -> bool:

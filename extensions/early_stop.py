@@ -104,6 +104,7 @@ class EarlyStopExtension:
         )
         with contextlib.suppress(Refused):  # another worker has stopped it as well, and sealed it by now
             await self._worker.frontier.stop(note.fields["r"])
+        self._reached = False  # from here on the frontier says it, and whether it is so still
 
     async def _tell_of_more(self) -> None:
         """Note that there was more to find than MAX_URLS let in: the run ends as any other one."""

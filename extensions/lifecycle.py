@@ -295,6 +295,8 @@ class LifecycleExtension:
             if worker.config.leave_when_paused and worker.frontier.figures.paused and not worker.stopping:
                 await self._obey((await lifecycle.read(worker.life, worker.crawl)).status)
             ending = is_closing(self._crawler) or self._winds_up()
+            if not ending:
+                worker.cut = False  # what had its time is gone
             step = self._grace.due(time.monotonic(), ending=ending)
             if step is Step.CUT:
                 if worker.visits:
@@ -308,7 +310,7 @@ class LifecycleExtension:
     def _winds_up(self) -> bool:
         """Say whether a limit has stopped the run, and all that goes out here still has gone out."""
         worker, figures = self._worker, self._worker.frontier.figures
-        if not figures.stop or figures.paused:
+        if not figures.stop or figures.paused or not worker.visits:
             return False
         # As many targets as may be have been leased: they have their turns, however long these take.
         waits = self._crawler.engine.scheduler.holds_leases or not worker.all_sent()  # type: ignore[union-attr]

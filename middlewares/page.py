@@ -204,7 +204,7 @@ class PageMiddleware:
         """Give the lease of a request back that never went out; it costs no attempt and no target."""
         visit.done = True
         self._worker.visits.pop(visit.lease.token, None)
-        await self._worker.frontier.release(self._worker.id, [visit.lease.token])
+        await self._worker.give_back([visit.lease.token])
 
     async def _add_stored_links(self, visit: Visit) -> None:
         """Let the links of the content that stands in again: the page was not parsed."""

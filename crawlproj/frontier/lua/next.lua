@@ -45,6 +45,23 @@ end
 
 local leases, inproc, dry = {}, {}, false
 
+-- Lease an entry of a host. *counts*: 1 if it is a new target, which it is no more when the lease is given back.
+local function grant(h, entry, attempts, kills, priority, counts)
+  local name, last = digits(first + #inproc / 2 * ctl.partitions), #inproc
+  inproc[last + 1] = name
+  inproc[last + 2] = pack_lease(h.name, worker, attempts, kills, priority, counts, entry)
+  h.f = h.f + 1
+  local interval, own = interval_of(h)
+  -- A host that was due a moment ago keeps its beat: what it takes to notice is not added to every interval.
+  local noticed = math.min(interval / 4, 100)
+  h.nd = (now - h.nd <= noticed and h.nd or now) + interval
+  local i = #leases
+  leases[i + 1], leases[i + 2], leases[i + 3] = name, h.name, attempts
+  leases[i + 4], leases[i + 5] = own and interval or -1, h.more and h.more.k and cjson.encode(h.more.k) or ''
+  leases[i + 6] = entry
+  n = n - 1
+end
+
 -- Lease the first entry of a host, if there is one and it may start. Returns false if no new target may.
 local function lease_of(h)
   local item, priority
@@ -62,21 +79,41 @@ local function lease_of(h)
   end
   left = left - (1 - counted)
   count('started', 1 - counted)
-  local name = digits(first + #inproc / 2 * ctl.partitions)
-  local last = #inproc
-  inproc[last + 1] = name
-  inproc[last + 2] = pack_lease(h.name, worker, attempts, kills, priority, 1 - counted, entry)
-  h.f = h.f + 1
-  local interval, own = interval_of(h)
-  -- A host that was due a moment ago keeps its beat: what it takes to notice is not added to every interval.
-  local noticed = math.min(interval / 4, 100)
-  h.nd = (now - h.nd <= noticed and h.nd or now) + interval
-  local i = #leases
-  leases[i + 1], leases[i + 2], leases[i + 3] = name, h.name, attempts
-  leases[i + 4], leases[i + 5] = own and interval or -1, h.more and h.more.k and cjson.encode(h.more.k) or ''
-  leases[i + 6] = entry
-  n = n - 1
+  grant(h, entry, attempts, kills, priority, 1 - counted)
   return true
+end
+
+-- Hand on what workers that died had started before the limit on targets stopped the run. What cannot go out now
+-- is looked at again when its host is due, or a second later.
+local function hand_on()
+  local looked = {}
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'lease', '-inf', now, 'LIMIT', 0, 64)) do
+    local tokens = tokens_of(member)
+    for _, token in ipairs(tokens[1] ~= member and not_renewed(tokens) or tokens) do
+      looked[#looked + 1] = token
+    end
+    redis.call('ZREM', P .. 'lease', member)
+  end
+  for _, token in ipairs(looked) do
+    local packed = redis.call('HGET', P .. 'inproc', token)
+    if packed then
+      local h = load((host_and_worker(packed)))
+      local retired = is_retired(h)
+      if not retired and (n <= 0 or ctl.paused == 1 or h.nd > now) then
+        redis.call('ZADD', P .. 'lease', digits(math.max(h.nd, now + 1000)), token)
+      else
+        local lease = take_leases({ token })[token]
+        local kills = after_death(lease, not retired)
+        if kills then
+          grant(h, lease.entry, lease.attempts, kills, lease.priority, 0)
+        end
+        count('reclaimed', 1)
+      end
+    end
+  end
+end
+if ctl.stop == TARGETS then
+  hand_on()
 end
 
 -- Lease from hosts that have been taken out of a structure, with their scores.
