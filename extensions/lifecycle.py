@@ -79,7 +79,11 @@ class LifecycleExtension:
             await self._interruptible(worker.open(spider))
             self._service = CrawlService(worker.life, lease_seconds=worker.config.lease_seconds)
             self._service.subscribe(self._crawler.signals)
-            await self._obey((await lifecycle.read(worker.life, worker.crawl)).status)
+            status = (await lifecycle.read(worker.life, worker.crawl)).status
+            if status is CrawlStatus.SEALED:  # meanwhile: a frontier that we have made is nobody's
+                await worker.frontier.drop()
+                raise CloseSpider("finished")
+            await self._obey(status)
             await self._send("crawl_setup")
         except CrawlError as exc:
             logger.error("%s", exc)
@@ -87,6 +91,8 @@ class LifecycleExtension:
             raise CloseSpider("setup_failed") from None
         except asyncio.CancelledError:
             raise CloseSpider("shutdown") from None
+        except CloseSpider:
+            raise
         except Exception as exc:
             logger.exception("The crawl cannot be set up")
             worker.outcome = Outcome(exit_code=1, sealed=False, reason=str(exc))

@@ -127,12 +127,14 @@ class Frontier(Operations, Upkeep):
             may_have_more = may_have_more or 0 < share == len(granted)
         if may_have_more and len(grants) < n:
             waits.append(0)
+        if refused == len(self.parts):
+            return Granted(None, [], gone=True)
         if self.figures.version != self.knobs.get("version"):
             await self.crawl_knobs()
         if len(self.parts) > 1 and self.knobs.get("pause_at_finish"):
             await self._pause_at_finish()
         soonest = min((wait for wait in waits if wait >= 0), default=None)
-        return Granted(soonest, grants, gone=refused == len(self.parts))
+        return Granted(soonest, grants)
 
     async def _pause_at_finish(self) -> None:
         if self.figures.idle and not (self.figures.stop or self.figures.closed):

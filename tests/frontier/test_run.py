@@ -423,3 +423,13 @@ async def test_a_frontier_of_another_version_is_refused_in_one_sentence(frontier
         await frontier.schedule(links("b.test", 1))
     assert await fleet.snapshot() == before
     fleet.made.clear()
+
+
+async def test_a_run_that_is_dropped_before_a_worker_has_asked(fleet):
+    """It has only just joined, and knows of no figures yet: there is nothing for it, and no error."""
+    frontier, other = await fleet(), await fleet()
+    await frontier.set_crawl(max_target=7)  # the knobs are not the first ones
+    late = await fleet()
+    await frontier.drop()
+    for worker in (other, late):
+        assert await worker.next("w", 1, 60) == (None, [], True)
