@@ -132,7 +132,8 @@ class Worker:
         self.redis, self.scripts = connections.open_scripts(addresses, on_connect=self.seen.clear)
         self.database = connections.Database(addresses.database_url, name=self.id)
         self.life = self.database.another(f"{self.id} life", says_outages=False)
-        asked = crawl_config(spider, self._crawler.settings, self.config)
+        # In a thread: a long list of seeds is looked through for secrets.
+        asked = await asyncio.to_thread(crawl_config, spider, self._crawler.settings, self.config)
         self.crawl = await lifecycle.claim(
             self.life,
             name=self.config.crawl_name,

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
 from crawlproj.clean import as_jsonb, clean
 from crawlproj.crawls.lifecycle import CrawlStatus
+from crawlproj.crawls.statements import statement
 from crawlproj.exceptions import NotFound, Refused
 
 if TYPE_CHECKING:
@@ -150,10 +149,5 @@ def _expect(
 
 def _row(connection: Connection[Any], query: str, **values: Any) -> dict[str, Any] | None:
     with connection.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(_sql(query), values)
+        cursor.execute(statement(query), values)
         return cursor.fetchone() if cursor.description else None
-
-
-@cache
-def _sql(query: str) -> bytes:
-    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import class_row, dict_row
 
 from crawlproj.clean import as_jsonb, clean
+from crawlproj.crawls.statements import statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +41,7 @@ def take(
     """
     values = {"hold_seconds": hold_seconds, "name": name, "at": at}
     with connection.transaction(), connection.cursor(row_factory=class_row(Taken)) as cursor:
-        return cursor.execute(_sql("take"), values).fetchone()
+        return cursor.execute(statement("take"), values).fetchone()
 
 
 def put_off(
@@ -66,9 +65,4 @@ def put_off(
         "within_seconds": within_seconds,
     }
     with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(_sql("put_off"), values).fetchone() is not None
-
-
-@cache
-def _sql(query: str) -> bytes:
-    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()
+        return cursor.execute(statement("put_off"), values).fetchone() is not None

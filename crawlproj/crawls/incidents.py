@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from psycopg.rows import dict_row
 
 from crawlproj.clean import as_jsonb, clean
+from crawlproj.crawls.statements import statement
 from crawlproj.later import Later
 from crawlproj.output import duration
 
@@ -137,10 +136,10 @@ async def write(database: Database, crawl_id: int, found: Trouble | Recovery, wa
 
     async def work(connection: AsyncConnection[Any]) -> bool:
         # Of several workers that find the same the second one has to see what the first has written.
-        await connection.execute(_sql("lock"), {"crawl_id": crawl_id})
+        await connection.execute(statement("lock"), {"crawl_id": crawl_id})
         values = {"crawl_id": crawl_id, "host": clean(found.host)}
         cursor = connection.cursor(row_factory=dict_row)
-        before = await (await cursor.execute(_sql("host_notes"), values)).fetchone()
+        before = await (await cursor.execute(statement("host_notes"), values)).fetchone()
         assert before is not None, "it counts"
         note = _trouble(found, wait_ms, before) if isinstance(found, Trouble) else _recovery(found, before)
         if note is None:
@@ -152,7 +151,7 @@ async def write(database: Database, crawl_id: int, found: Trouble | Recovery, wa
             "message": clean(message),
             "fields": as_jsonb(fields),
         }
-        await connection.execute(_sql("write_note"), values)
+        await connection.execute(statement("write_note"), values)
         return True
 
     return await database.run(work)
@@ -184,8 +183,3 @@ def _recovery(found: Recovery, before: Mapping[str, Any]) -> _Note | None:
     seconds = round(max(before["seconds"], 0))
     message = f"{found.host} answers again, after {duration(seconds)}"
     return HOST_RECOVERED, message, {"host": found.host, "seconds": seconds}
-
-
-@cache
-def _sql(query: str) -> bytes:
-    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()

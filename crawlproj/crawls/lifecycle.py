@@ -12,8 +12,6 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -22,6 +20,7 @@ from psycopg.rows import dict_row
 from crawlproj.clean import as_jsonb
 from crawlproj.crawls.config import differing
 from crawlproj.crawls.series import queue_next
+from crawlproj.crawls.statements import statement
 from crawlproj.exceptions import BadArgument, CrawlError, NotFound, Refused, WrongUsage
 
 if TYPE_CHECKING:
@@ -316,10 +315,5 @@ async def query(connection: Connection, name: str, /, **values: Any) -> dict[str
 
 async def _rows(connection: Connection, name: str, /, **values: Any) -> list[dict[str, Any]]:
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_sql(name), values)
+        await cursor.execute(statement(name), values)
         return await cursor.fetchall() if cursor.description else []
-
-
-@cache
-def _sql(name: str) -> bytes:
-    return files(__package__).joinpath("sql", f"{name}.sql").read_bytes()

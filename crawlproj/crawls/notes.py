@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from crawlproj.clean import as_jsonb, clean
+from crawlproj.crawls.statements import statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,10 +97,10 @@ async def write(
 
     async def work(connection: AsyncConnection[Any]) -> bool:
         if once:
-            await connection.execute(_sql("lock"), {"crawl_id": crawl_id})
-            if await (await connection.execute(_sql("last_note"), values)).fetchone() is not None:
+            await connection.execute(statement("lock"), {"crawl_id": crawl_id})
+            if await (await connection.execute(statement("last_note"), values)).fetchone() is not None:
                 return False
-        cursor = await connection.execute(_sql("write_note"), values)
+        cursor = await connection.execute(statement("write_note"), values)
         return await cursor.fetchone() is not None
 
     return await database.run(work)
@@ -112,12 +111,7 @@ async def stop_reason(database: Database, crawl_id: int) -> str | None:
 
     async def work(connection: AsyncConnection[Any]) -> str | None:
         values = {"crawl_id": crawl_id, "namespace": STOP_EARLY_REASON}
-        row = await (await connection.execute(_sql("last_note"), values)).fetchone()
+        row = await (await connection.execute(statement("last_note"), values)).fetchone()
         return None if row is None else str(row[2].get("r") or STOP_EARLY_REASON)
 
     return await database.run(work)
-
-
-@cache
-def _sql(query: str) -> bytes:
-    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()

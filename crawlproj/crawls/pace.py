@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from crawlproj.clean import as_jsonb
+from crawlproj.crawls.statements import statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,8 +35,6 @@ BEHIND_SECONDS = 1.0  # that a page waits for its commit: one of a large batch t
 FULL = 0.9  # of a processor: what is left goes by in waits that are too short for anything
 SHARES_SECONDS = 60.0  # over which the causes are counted
 DURATIONS_SECONDS = 120.0  # over which the durations of fetches are
-
-_WRITE = files(__package__).joinpath("sql", "write_pace.sql").read_bytes()
 
 
 class Cause(StrEnum):
@@ -164,6 +162,6 @@ async def write(database: Database, crawl: Crawl, worker: str, pace: Mapping[str
     values = {"crawl_id": crawl.id, "worker": worker, "epoch": crawl.epoch, "pace": as_jsonb(dict(pace))}
 
     async def work(connection: AsyncConnection[Any]) -> None:
-        await connection.execute(_WRITE, values)
+        await connection.execute(statement("write_pace"), values)
 
     await database.run(work, single=True)

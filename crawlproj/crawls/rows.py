@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
+from crawlproj.crawls.statements import statement
 from crawlproj.exceptions import NotFound
 from crawlproj.items import FetchStatus, ScheduleStatus
 
@@ -189,6 +189,5 @@ def _no_crawl(name: str | None, names: Sequence[str]) -> str:
 
 
 def _fetch(connection: Connection[Any], query: str, **values: Any) -> list[dict[str, Any]]:
-    sql = files(__package__).joinpath("sql", f"{query}.sql").read_bytes()
     with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(sql, values).fetchall()
+        return cursor.execute(statement(query), values).fetchall()

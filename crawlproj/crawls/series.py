@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
+
+from crawlproj.crawls.statements import statement
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,9 +43,4 @@ async def queue_next(
 
 
 async def _row(connection: AsyncConnection[Any], query: str, **values: Any) -> tuple[Any, ...] | None:
-    return await (await connection.execute(_sql(query), values)).fetchone()
-
-
-@cache
-def _sql(query: str) -> bytes:
-    return files(__package__).joinpath("sql", f"{query}.sql").read_bytes()
+    return await (await connection.execute(statement(query), values)).fetchone()

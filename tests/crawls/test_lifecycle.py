@@ -11,6 +11,7 @@ from psycopg.errors import CheckViolation
 
 from crawlproj.crawls import lifecycle
 from crawlproj.crawls.lifecycle import Crawl, CrawlStatus
+from crawlproj.crawls.statements import statement
 from crawlproj.exceptions import BadArgument, NotFound, Refused, WrongUsage
 
 if TYPE_CHECKING:
@@ -414,3 +415,14 @@ async def test_another_spider_does_not_go_on_with_it(database):
     assert (second.run, second.continues) == (2, False)
     assert second.frontier != first.frontier
     assert await lifecycle.sealed_frontiers(database, 10) == [first.frontier]
+
+
+async def test_a_dead_worker_is_taken_off_a_run_that_somebody_decides_about(database, sql):
+    """Its note refers to the run and changes nothing of it: with a lease nobody waits for its lock."""
+    crawl = await claim(database)
+    sql.execute("UPDATE worker_lease SET expires_at = now() - interval '1 s'")
+    with sql.transaction():
+        sql.execute(statement("lock"), {"crawl_id": crawl.id})
+        async with asyncio.timeout(10):
+            assert await lifecycle.reclaim(database) == [(crawl.id, "w1")]
+    assert one(sql, "SELECT namespace FROM note") == "WORKER_LOST"

@@ -4,4 +4,4 @@
 SELECT id, spider, status, config, started_at
   FROM crawl
  WHERE name = %(name)s AND status <> 'sealed'
-   FOR UPDATE
+   FOR NO KEY UPDATE
