@@ -34,8 +34,7 @@ def sql(database_url: str) -> Iterator[Connection[Any]]:
 def pass_time(sql: Connection[Any], days: float, like: str = "%") -> None:
     """Let *days* go by for the pages whose URL is *like* this."""
     sql.execute(
-        "UPDATE page SET next_fetch_at = next_fetch_at - %(days)s * interval '1 day',"
-        " fetched_at = fetched_at - %(days)s * interval '1 day' WHERE url LIKE %(like)s",
+        "UPDATE page SET next_fetch_at = next_fetch_at - %(days)s * interval '1 day' WHERE url LIKE %(like)s",
         {"days": days, "like": like},
     )
 
@@ -56,6 +55,8 @@ def test_only_what_is_due_is_fetched(site: Site, crawl: Crawl, sql: Connection[A
     """Within the interval nothing is, seeds included; after it what is due, linked from what is not."""
     chain(site)
     assert crawl("site", WEEKLY, seeds=site.url + "/").returncode == 0
+    # As a worker would have written it whose clock is behind: the database alone knows when a page is due.
+    sql.execute("UPDATE page SET fetched_at = fetched_at - interval '8 days'")
     began = len(site.requests)
     nothing = crawl("site", WEEKLY, seeds=site.url + "/")
     assert nothing.returncode == 0, nothing.stderr

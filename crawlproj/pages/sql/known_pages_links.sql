@@ -10,6 +10,6 @@ SELECT p.url, p.canonical_url, p.depth, p.source_tag, p.outlinks AS own_links, o
   LEFT JOIN page_object AS o ON o.object_id = p.content_id
  WHERE run.id = %(crawl_id)s
    AND coalesce((before.counts ->> 'queued')::float8, 1) > 0
-   AND least(p.next_fetch_at, p.fetched_at + make_interval(secs => %(most)s)) > run.started_at
+   AND p.next_fetch_at - make_interval(secs => greatest(0, p.revisit_seconds - %(most)s)) > run.started_at
    AND (p.outlinks IS NOT NULL OR o.outlinks IS NOT NULL)
  ORDER BY p.reported_at, p.url_key

@@ -4,6 +4,6 @@
 -- crawl_id    bigint
 -- most        float8   seconds after a visit from which on any page is due
 -- returns next_due, null when no earlier run knows a page
-SELECT min(least(next_fetch_at, fetched_at + make_interval(secs => %(most)s))) AS next_due
+SELECT min(next_fetch_at - make_interval(secs => greatest(0, revisit_seconds - %(most)s))) AS next_due
   FROM page
  WHERE crawl_name = %(crawl_name)s AND crawl_id < %(crawl_id)s AND next_fetch_at IS NOT NULL
