@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 
+INTERRUPTED = 11  #: exit code of a worker whose run goes on without it: what it leaves is due again
+
+
 class CrawlError(Exception):
     """Something the project reports in one sentence."""
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from scrapy.settings import SETTINGS_PRIORITIES
-from scrapy.utils.log import get_scrapy_root_handler
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
 from crawlproj import settings as defaults
 from crawlproj.checks import check, misspelt
-from crawlproj.cli import fail, settle_schema
+from crawlproj.cli import settle_schema
 from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
 from crawlproj.crawls import control, rows
 from crawlproj.crawls.config import CrawlConfig, remember_arguments
-from crawlproj.exceptions import BadSetting, CrawlError, NotFound, Refused
-from crawlproj.output import is_terminal
+from crawlproj.exceptions import INTERRUPTED, BadSetting, CrawlError, NotFound, Refused
 from crawlproj.pages import rows as pages
 from crawlproj.pages.bodies import body_store
 from crawlproj.pages.revisit import Schedule
-from crawlproj.process import CrawlProcess
+from crawlproj.process import CrawlProcess, say
 from crawlproj.progress import Ending, LiveLine, figures_of
 from crawlproj.worker import Worker
 
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INTERRUPTED = 11  #: stopped by a signal; what is left is due again
 KEPT = 35  #: priority of the settings of a run that has begun: above a spider's, and turns nothing back
 
 
@@ -57,7 +53,7 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     settings.set("REDIS_URL", addresses.redis_url, "cmdline")
     settings.set("DATABASE_URL", addresses.database_url, "cmdline")
     _quieten(settings)
-    process = CrawlProcess(settings)
+    process = CrawlProcess(settings, grace_seconds=config.close_grace_seconds)
     for sentence in misspelt(settings, spidercls):
         logger.warning("%s", sentence)
     crawler = process.create_crawler(spidercls)
@@ -70,6 +66,7 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
             raise
     code = _exit_code(task, crawler)
     _end(crawler, addresses)
+    process.end(code, in_time=Worker.of(crawler).cut)
     return code
 
 
@@ -174,11 +171,11 @@ def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:
     if not task.done() and outcome is not None:  # it has left an engine that did not come to its end
         return outcome.exit_code
     if not task.done():  # a second signal ended the loop under it
-        _say("crawl", "stopped at once; what was under way is due again when its leases run out")
+        say("stopped at once; what was under way is due again when its leases run out")
         return INTERRUPTED
     error = task.exception()
     if isinstance(error, CrawlError):
-        _say("crawl", str(error))
+        say(str(error))
         return error.exit_code
     if error is not None:
         logger.critical("The crawl could not start", exc_info=error)
@@ -186,16 +183,8 @@ def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:
     if outcome is None:  # it never came as far as claiming the crawl
         return INTERRUPTED if crawler.stats.get_value("finish_reason") == "shutdown" else 1
     if outcome.exit_code not in {0, 1, INTERRUPTED}:  # the crawl could not be claimed, and here is why
-        _say("crawl", outcome.reason)
+        say(outcome.reason)
     return outcome.exit_code
-
-
-def _say(name: str, sentence: str) -> None:
-    if is_terminal(sys.stderr):
-        print("\r\x1b[2K", end="", file=sys.stderr)  # noqa: T201  # where the live line was
-    fail(name, sentence)
-    if isinstance(get_scrapy_root_handler(), logging.FileHandler):
-        logger.error("%s", sentence)
 
 
 def _end(crawler: Crawler, addresses: Addresses) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 
 from crawlproj.crawls import dispatch, rows
-from crawlproj.exceptions import NotFound, ServerUnreachable
+from crawlproj.exceptions import INTERRUPTED, NotFound, ServerUnreachable
 from crawlproj.output import duration
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-INTERRUPTED = 11  #: what a worker exits with whose crawl is due again
 REFUSED = 4
 POLL_SECONDS = 1.0
 HOLD_SECONDS = 15.0  # what a worker may need until it has claimed its crawl

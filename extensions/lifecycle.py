@@ -16,7 +16,7 @@ from crawlproj.crawls.grace import Grace, Step
 from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.crawls.service import ERRORS, CrawlService
 from crawlproj.engine import is_closing, signal_is_lost
-from crawlproj.exceptions import CrawlError, NotFound, Refused
+from crawlproj.exceptions import INTERRUPTED, CrawlError, NotFound, Refused
 from crawlproj.frontier.pending import dump_to, pending_path
 from crawlproj.signals import EVENTS, CrawlEvent
 from crawlproj.worker import Outcome, Worker
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 #: Reasons for closing after which nothing is left to do here: the run may be sealed.
 ENDS = frozenset({"finished", "stopped_early"})
-INTERRUPTED = 11
 LOOK_SECONDS = 0.25  # how late the end of the grace may be seen
 
 

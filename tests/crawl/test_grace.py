@@ -106,6 +106,65 @@ def test_what_hangs_when_a_signal_comes(site: Site, scrapy: Project, spider_sour
     }  # fmt: skip
 
 
+def test_code_that_does_not_give_way_when_a_signal_comes(site: Site, scrapy: Project, spider_source) -> None:
+    """It holds the event loop or a thread that nobody can end: the process ends in time, and nothing is lost."""
+    site.add("/", linking("/held"))
+    site.add("/held", linking("/behind"))
+    site.add("/behind", linking())
+    spider_source(
+        textwrap.dedent(f"""
+        import asyncio
+        import time
+
+        from scrapy import Spider
+
+
+        class Holding(Spider):
+            name = "holding"
+            start_urls = ["{site.url}/"]
+            hold = ""
+
+            async def parse(self, response):
+                if self.hold and response.url.endswith("/held"):
+                    print("it holds", flush=True)
+                    if self.hold == "thread":
+                        await asyncio.to_thread(time.sleep, 600)
+                    time.sleep(600)
+                for link in response.css("a"):
+                    yield response.follow(link)
+        """)
+    )
+    settings = {**SETTINGS, "CLOSE_GRACE_SECONDS": 0, "LEASE_SECONDS": 2}
+    once, twice = [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM]
+    held_up = "it was held up in Holding.parse, "
+    left = "threads that do not end are left to themselves: asyncio_"
+    cases = [
+        ("loop", once, held_up),
+        ("loop", twice, held_up),
+        ("thread", once, left),
+        ("thread", twice, left),
+    ]
+    workers = {}
+    for number, (hold, _, _) in enumerate(cases):
+        name = f"held-{number}"
+        own = {**settings, "CRAWL_NAME": name}
+        workers[name] = scrapy.start("crawl", "holding", "-a", f"hold={hold}", settings=own)
+    for worker in workers.values():
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "it holds\n"
+    for worker, (_, signals, _) in zip(workers.values(), cases, strict=True):
+        for sent in signals:
+            worker.send_signal(sent)
+    for (name, worker), (_, _, words) in zip(workers.items(), cases, strict=True):
+        _, err = worker.communicate(timeout=30)
+        assert worker.returncode == 11, err
+        assert words in err
+        done = scrapy("crawl", "holding", settings={**settings, "CRAWL_NAME": name})
+        assert done.returncode == 0, done.stderr
+        end = status(scrapy, name)
+        assert (end["status"], end["run"], end["counts"]["fetch_status"]["done"]) == ("sealed", 1, 3)
+
+
 def test_a_signal_while_the_event_loop_starts(site: Site, scrapy: Project, spider_source) -> None:
     """Ctrl-C in the moment in which Twisted would log it and go on: the run is left, and due at once."""
     site.add("/", trickling(300))

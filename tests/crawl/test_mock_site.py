@@ -37,7 +37,7 @@ BEHAVIOURS = (*STATUSES, *REDIRECTS, *MALFORMED, *PACKED, *BODIES, *ENCODINGS, *
 SETTINGS = {
     "MAX_ATTEMPTS": 2,
     "MAX_CONCURRENT_COUNT": 64,
-    "DOWNLOAD_TIMEOUT": 5,  # a machine that others use may be slow
+    "DOWNLOAD_TIMEOUT": 8,  # a machine that others use may be slow
     "DOWNLOAD_MAXSIZE": MAXSIZE,
     "ROBOTS_RETRY_SECONDS": 1,
     "REDIRECT_MAX_TIMES": LIMIT,
