@@ -107,7 +107,7 @@ def test_what_hangs_when_a_signal_comes(site: Site, scrapy: Project, spider_sour
 
 
 def test_code_that_does_not_give_way_when_a_signal_comes(site: Site, scrapy: Project, spider_source) -> None:
-    """It holds the event loop or a thread that nobody can end: the process ends in time, and nothing is lost."""
+    """It holds the event loop or a thread that nobody can end: it ends in time, and nothing is lost."""
     site.add("/", linking("/held"))
     site.add("/held", linking("/behind"))
     site.add("/behind", linking())
