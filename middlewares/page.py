@@ -90,7 +90,7 @@ class PageMiddleware:
             seeds = self._worker.crawl.config.get("seeds")
             async for each in _requests(seeds) if seeds else start:
                 if isinstance(each, Request):
-                    await self._scheduler.room()
+                    await self._scheduler.intake.room()
                 yield each
         finally:
             self._scheduler.no_more_starts()
@@ -250,7 +250,7 @@ class PageMiddleware:
                 return
         # Scrapy noted the slot of the page in its meta; a spider that hands meta on does not mean it.
         slot = urlsplit(visit.entry.url).hostname if "download_slot" in request.meta else None
-        entry = self._scheduler.entry_of(
+        entry = self._scheduler.intake.entry_of(
             request,
             page=visit.entry,
             forced=request.dont_filter,

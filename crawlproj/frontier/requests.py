@@ -124,3 +124,9 @@ def _bytes(headers: dict[str, list[str]]) -> dict[bytes, list[bytes]]:
         name.encode("latin-1"): [value.encode("latin-1") for value in values]
         for name, values in headers.items()
     }
+
+
+def meta_count(request: Request, name: str) -> int:
+    """Return a number that Scrapy counts in a request's meta, 0 for what is none."""
+    value: Any = request.meta.get(name, 0)
+    return value if isinstance(value, int) else 0

@@ -14,8 +14,8 @@ from crawlproj.exceptions import BadSetting, Refused
 from crawlproj.frontier.partition import Partition
 from crawlproj.frontier.records import Outcome
 from crawlproj.frontier.seen_cache import SeenCache
+from crawlproj.intake import Intake
 from crawlproj.knobs import KNOBS
-from crawlproj.scheduler import FrontierScheduler
 from tests.frontier.conftest import CODEC, config, crawl, lease, lease_one, link, links, name_of, succeed
 
 LIMITS = ("max_time_seconds", "max_target", "max_result", "max_urls", "max_bytes")
@@ -162,16 +162,16 @@ async def test_a_worker_does_not_take_for_seen_what_was_turned_away(fleet):
     frontier, seen = await fleet(max_urls=2), SeenCache(100)
     stats = SimpleNamespace(inc_value=lambda *_: None)
     worker = SimpleNamespace(seen=seen, frontier=frontier, codec=CODEC, config=None)
-    scheduler = FrontierScheduler(SimpleNamespace(stats=stats), worker)
+    intake = Intake(SimpleNamespace(stats=stats), worker, added=lambda: None)
     for first, taken in ((links(A, 1), 1), (links(A, 3), 1), (links(A, 3), 0)):
         before = frontier.figures.admitted
-        scheduler._pending = list(first)
-        await scheduler._schedule()
+        intake.pending = list(first)
+        await intake.send()
         assert frontier.figures.admitted - before == taken
     assert [entry.fingerprint in seen for entry in links(A, 3)] == [True, False, False]
     await frontier.set_crawl(max_urls=3)
-    scheduler._pending = links(A, 3)
-    await scheduler._schedule()
+    intake.pending = links(A, 3)
+    await intake.send()
     assert all(entry.fingerprint in seen for entry in links(A, 3))
 
 

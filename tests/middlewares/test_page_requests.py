@@ -54,7 +54,7 @@ class Page:
         self.worker.admission = Admission.from_config({})
         self.middleware = PageMiddleware.from_crawler(self.crawler)
         scheduler = FrontierScheduler.from_crawler(self.crawler)
-        scheduler._spider = self.spider
+        scheduler.intake.spider = self.spider
         self.crawler.engine = SimpleNamespace(scheduler=scheduler)
         self.offsite = offsite and offsite.from_crawler(self.crawler)
         if self.offsite:

@@ -12,8 +12,8 @@ import pytest
 from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.records import Figures
 from crawlproj.frontier.seen_cache import SeenCache
+from crawlproj.intake import Intake
 from crawlproj.items import FetchStatus, Lease, PageObject, ScheduleStatus, Visit
-from crawlproj.scheduler import FrontierScheduler
 from pipelines.report import ReportPipeline
 
 CODEC = Codec()
@@ -128,11 +128,11 @@ async def test_a_loss_while_start_requests_go_sends_them_again(losses):
     seen = SeenCache(100)
     frontier = LosingFrontier(seen, [True] * losses + [False])
     worker = SimpleNamespace(seen=seen, frontier=frontier, codec=CODEC, config=None)
-    scheduler = FrontierScheduler(SimpleNamespace(stats=Stats()), worker)
+    intake = Intake(SimpleNamespace(stats=Stats()), worker, added=lambda: None)
     entries = [link("1"), link("2")]
-    scheduler._pending = list(entries)
+    intake.pending = list(entries)
     async with asyncio.timeout(5):
-        await scheduler._schedule()
+        await intake.send()
     assert frontier.sent == [[entry.url for entry in entries]] * (losses + 1)
-    assert scheduler._pending == []
+    assert intake.pending == []
     assert all(entry.fingerprint in seen for entry in entries)
