@@ -8,23 +8,18 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
 
-from pydispatch.dispatcher import getAllReceivers, liveReceivers  # type: ignore[import-untyped]
 from scrapy import Request, signals
-from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
 from scrapy.spidermiddlewares.httperror import HttpError
 from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.log import failure_to_exc_info, logformatter_adapter
 from scrapy.utils.spider import iterate_spider_output
-from twisted.python.failure import Failure
 
-from crawlproj.exceptions import BadUrl, HostRests, NotModified, Refused, UndecodableEntry, WorkerCloses
-from crawlproj.frontier.canonical import normalise
+from crawlproj.exceptions import HostRests, NotModified, Refused, WorkerCloses
 from crawlproj.items import Links, PageObject
-from crawlproj.pages.known import known_links
+from crawlproj.outlinks import Outlinks
 from crawlproj.pages.outcome import answered, redirected, unanswered
 from crawlproj.redaction import without_login
 from crawlproj.worker import Worker
@@ -35,6 +30,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from twisted.python.failure import Failure
 
     from crawlproj.frontier.entries import Entry
     from crawlproj.items import Visit
@@ -42,8 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MANY = 1000  # links, that are taken in within 10 ms
-MANY_REQUESTS = 100  # the same of Request objects
+MANY_REQUESTS = 100  # that are taken in within 10 ms
 
 
 class PageMiddleware:
@@ -52,18 +47,14 @@ class PageMiddleware:
     It stands nearest the engine and so sees what all other spider middlewares let out. Requests and
     Links are kept back and enter the frontier with the page's report, in one step.
 
-    Settings: DEPTH_LIMIT, FRONTIER_MAX_OUTLINKS.
-    Stats: page/outlinks_cut, page/bad_links, page/callback_errors, frontier/late, frontier/filtered,
-    dupefilter/filtered.
+    Settings: those of Outlinks. Stats: those of Outlinks; page/callback_errors, frontier/late.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._worker = Worker.of(crawler)
         self._worker.pages = self
-        self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
-        self._asked_for: Visit | None = None  #: the page whose requests the listeners below were found for
-        self._offsite: tuple[Callable[..., None], ...] | None = ()
+        self._outlinks = Outlinks(crawler, self._worker)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -77,10 +68,6 @@ class PageMiddleware:
     @property
     def _scheduler(self) -> FrontierScheduler:
         return self._crawler.engine.scheduler  # type: ignore[return-value]
-
-    @property
-    def _spider(self) -> Spider:
-        return self._crawler.spider  # type: ignore[return-value]
 
     # --- what Scrapy calls ----------------------------------------------------------------------
 
@@ -114,8 +101,8 @@ class PageMiddleware:
             absorbed = 0
             async for each in result:
                 if isinstance(each, Links):
-                    await self._absorb_links(visit, each)
-                elif self._absorb(visit, each):
+                    await self._outlinks.add_links(visit, each)
+                elif self._outlinks.absorb(visit, each):
                     absorbed += 1
                     if absorbed % MANY_REQUESTS == 0:
                         await asyncio.sleep(0)
@@ -186,13 +173,13 @@ class PageMiddleware:
         page = unanswered(visit, error)
         try:
             if isinstance(error, NotModified):
-                await self._add_stored_links(visit)
+                await self._outlinks.add_stored(visit)
             elif original is not None and page.final:
                 output = await ensure_awaitable(iterate_spider_output(original(failure)))
                 async for each in as_async_generator(output):
                     if isinstance(each, Links):
-                        await self._absorb_links(visit, each)
-                    elif not self._absorb(visit, each):
+                        await self._outlinks.add_links(visit, each)
+                    elif not self._outlinks.absorb(visit, each):
                         visit.pending_items += 1
                         yield each
             elif not isinstance(error, IgnoreRequest):
@@ -206,22 +193,6 @@ class PageMiddleware:
         self._worker.visits.pop(visit.lease.token, None)
         await self._worker.give_back([visit.lease.token])
 
-    async def _add_stored_links(self, visit: Visit) -> None:
-        """Let the links of the content that stands in again: the page was not parsed."""
-        worker, page = self._worker, visit.entry
-        links = await known_links(worker.database, worker.crawl.name, page.key)
-        for number, link in enumerate(links, start=1):
-            if number % MANY == 0:
-                await asyncio.sleep(0)
-            try:
-                entry = worker.codec.encode_stored(
-                    link.url, link.extra, page.depth + 1, page, embed_hops=visit.lease.embed_hops
-                )
-            except UndecodableEntry as exc:
-                logger.warning("A stored link is left out: %s", exc)
-                continue
-            self._keep(visit, entry)
-
     def _log_download_error(self, failure: Failure, request: Request) -> None:
         """Say what Scrapy says of a failure that no errback takes."""
         spider = self._crawler.spider
@@ -229,121 +200,6 @@ class PageMiddleware:
         logger.log(
             *logformatter_adapter(words), extra={"spider": spider}, exc_info=failure_to_exc_info(failure)
         )
-
-    def _absorb(self, visit: Visit, output: Any) -> bool:
-        """Keep a request back for the report. Returns whether *output* was one, or nothing at all."""
-        if output is None:
-            return True  # no signal ever says that Scrapy has dropped it
-        if isinstance(output, Request):
-            self._absorb_request(visit, output)
-            return True
-        return False
-
-    def _absorb_request(self, visit: Visit, request: Request) -> None:
-        if self._refused_by_listener(visit, request):
-            return
-        if request.url in self._worker.seen:
-            known = self._worker.codec.encode_known(request, self._spider, visit.entry)
-            if known is not None:
-                self._crawler.stats.inc_value("dupefilter/filtered")
-                self._know(visit, known)
-                return
-        # Scrapy noted the slot of the page in its meta; a spider that hands meta on does not mean it.
-        slot = urlsplit(visit.entry.url).hostname if "download_slot" in request.meta else None
-        entry = self._scheduler.intake.entry_of(
-            request,
-            page=visit.entry,
-            forced=request.dont_filter,
-            slot=slot,
-            embed_hops=visit.lease.embed_hops,
-        )
-        if entry is None:
-            return
-        if entry.fingerprint in self._worker.seen and not entry.forced:
-            self._crawler.stats.inc_value("dupefilter/filtered")
-            self._know(visit, entry)
-            return
-        self._keep(visit, entry)
-
-    def _refused_by_listener(self, visit: Visit, request: Request) -> bool:
-        """Ask whoever may refuse a request when it is scheduled, as the engine does: Offsite, for one."""
-        if visit is not self._asked_for:
-            self._asked_for, self._offsite = visit, self._lone_offsite()
-        if self._offsite is None:
-            return self._refused_by_anybody(request)
-        if not getattr(self._spider, "allowed_domains", None):
-            return False  # to Scrapy's Offsite every host is one of the spider's
-        refused = False
-        for ask in self._offsite:
-            try:
-                ask(request, self._spider)
-            except IgnoreRequest:
-                refused = True
-            except Exception:
-                # In the words of Scrapy's signals: who listens must not stop a crawl.
-                told = {"receiver": ask}
-                logger.exception("Error caught on signal handler: %(receiver)s", told)
-        return refused
-
-    def _lone_offsite(self) -> tuple[Callable[..., None], ...] | None:
-        """Return Scrapy's own Offsite, if nobody but that listens: a signal costs more than all the rest.
-
-        None: there are others.
-        """
-        found = liveReceivers(getAllReceivers(self._crawler.signals.sender, signals.request_scheduled))
-        listeners = tuple(found)
-        for each in listeners:
-            owner = getattr(each, "__self__", None)
-            if type(owner) is not OffsiteMiddleware or each != owner.request_scheduled:
-                return None
-        return listeners
-
-    def _refused_by_anybody(self, request: Request) -> bool:
-        answers = self._crawler.signals.send_catch_log(
-            signals.request_scheduled,
-            request=request,
-            spider=self._spider,
-            dont_log=IgnoreRequest,
-        )
-        return any(
-            isinstance(answer, Failure) and isinstance(answer.value, IgnoreRequest) for _, answer in answers
-        )
-
-    async def _absorb_links(self, visit: Visit, links: Links) -> None:
-        """Keep the links of a page back; the event loop has its turn in between if there are many."""
-        page, hops = visit.entry, visit.lease.embed_hops
-        depth = page.depth + 1
-        if self._depth_limit and depth > self._depth_limit:
-            return
-        seen, encode, admission = self._worker.seen, self._worker.codec.encode_link, self._worker.admission
-        for urls, embed in ((links.embeds, True), (links.urls, False)):
-            for number, url in enumerate(urls, start=1):
-                if number % MANY == 0:
-                    await asyncio.sleep(0)
-                if url in seen:
-                    self._know(visit, url)
-                    continue
-                try:
-                    wire = normalise(url)
-                    if not admission.is_open and admission.refusal(wire, depth, embed=embed):
-                        self._crawler.stats.inc_value("frontier/filtered")
-                        continue
-                    entry = encode(wire, depth, page, embed=embed, embed_hops=hops)
-                except BadUrl:
-                    self._crawler.stats.inc_value("page/bad_links")
-                else:
-                    self._keep(visit, entry)
-
-    def _know(self, visit: Visit, link: Entry | str) -> None:
-        if visit.known_since is None:
-            visit.known_since = self._worker.seen.epoch
-        visit.known_links.append(link)
-
-    def _keep(self, visit: Visit, entry: Entry) -> None:
-        if len(visit.outlinks) < visit.lease.max_outlinks:
-            visit.outlinks.append(entry)
-        else:
-            self._crawler.stats.inc_value("page/outlinks_cut")
 
     def _callback_failed(self, visit: Visit, error: Exception) -> None:
         if not isinstance(error, HttpError | CloseSpider) and visit.detail is None:

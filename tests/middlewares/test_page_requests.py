@@ -73,7 +73,7 @@ class Page:
         before = len(self.visit.outlinks)
         for each in requests:
             request = Request(HOME + each) if isinstance(each, str) else each
-            assert self.middleware._absorb(self.visit, request)
+            assert self.middleware._outlinks.absorb(self.visit, request)
         return [entry.url.removeprefix(HOME) for entry in self.visit.outlinks[before:]]
 
     def stat(self, name):
