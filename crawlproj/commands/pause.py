@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
 from crawlproj.output import Output, number
@@ -12,7 +12,11 @@ from crawlproj.output import Output, number
 if TYPE_CHECKING:
     import argparse
 
+    from psycopg import Connection
+
     from crawlproj.connections import Addresses
+    from crawlproj.crawls.lifecycle import CrawlStatus
+    from crawlproj.crawls.rows import CrawlRow
 
 
 class Command(cli.Command):
@@ -35,16 +39,24 @@ class Command(cli.Command):
         with self.database(addresses) as connection:
             crawl = rows.find_crawl(connection, args[0], waiting=True)
             control.pause(connection, crawl.id, by=cli.who())
-        leased = asyncio.run(_pause(addresses, crawl.frontier))
+            status, leased = asyncio.run(_pause(addresses, connection, crawl))
+        if status is not None and status != "paused":
+            Output().line(f"paused, and {status} again: somebody else has been at it, too")
+            return None
         words = ["paused", *([f"{number(leased)} in flight finish"] if leased else [])]
         Output().line(" · ".join([*words, f"resume with: scrapy resume {shlex.quote(crawl.name)}"]))
         return None
 
 
-async def _pause(addresses: Addresses, frontier_id: str) -> int:
-    """Pause a frontier, if it is there; return how much is leased."""
-    async with cli.open_frontier(addresses, frontier_id) as frontier:
+async def _pause(
+    addresses: Addresses, connection: Connection[Any], crawl: CrawlRow
+) -> tuple[CrawlStatus | None, int]:
+    """Pause a run's frontier; return the run's status then and how much is leased: None, 0 without one."""
+    from crawlproj.crawls.lifecycle import CrawlStatus  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from crawlproj.crawls.resting import follow_row, status_of  # noqa: PLC0415
+
+    async with cli.open_frontier(addresses, crawl.frontier) as frontier:
         if frontier is None:
-            return 0
-        await frontier.pause()
-        return frontier.figures.leased
+            return None, 0
+        status = await follow_row(frontier, CrawlStatus.PAUSED, status_of(connection, crawl.id))
+        return status, frontier.figures.leased

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
 from crawlproj.output import Output, number
@@ -12,7 +12,10 @@ from crawlproj.output import Output, number
 if TYPE_CHECKING:
     import argparse
 
+    from psycopg import Connection
+
     from crawlproj.connections import Addresses
+    from crawlproj.crawls.lifecycle import CrawlStatus
     from crawlproj.crawls.rows import CrawlRow
     from crawlproj.frontier.records import Figures
 
@@ -38,7 +41,10 @@ class Command(cli.Command):
             crawl = rows.find_crawl(connection, args[0], waiting=True)
             control.resume(connection, crawl.id, by=cli.who())
             workers = len(rows.workers(connection, crawl.id))
-        figures = asyncio.run(_resume(addresses, crawl.frontier))
+            status, figures = asyncio.run(_resume(addresses, connection, crawl))
+        if status in {"paused", "sealed"}:
+            Output().line(f"resumed, and {status} again: somebody else has been at it, too")
+            return None
         words = ["resumed"]
         if figures is not None:
             words.append(f"{number(figures.queued)} queued")
@@ -59,10 +65,15 @@ def _next_command(crawl: CrawlRow) -> str:
     return f"scrapy run {name}"
 
 
-async def _resume(addresses: Addresses, frontier_id: str) -> Figures | None:
-    """Resume a frontier and return its figures; None if there is none."""
-    async with cli.open_frontier(addresses, frontier_id) as frontier:
+async def _resume(
+    addresses: Addresses, connection: Connection[Any], crawl: CrawlRow
+) -> tuple[CrawlStatus | None, Figures | None]:
+    """Resume a run's frontier; return the run's status then, and its figures; None without one."""
+    from crawlproj.crawls.lifecycle import CrawlStatus  # noqa: PLC0415  # keeps `scrapy` quick to start
+    from crawlproj.crawls.resting import follow_row, status_of  # noqa: PLC0415
+
+    async with cli.open_frontier(addresses, crawl.frontier) as frontier:
         if frontier is None:
-            return None
-        await frontier.resume()
-        return frontier.figures
+            return None, None
+        status = await follow_row(frontier, CrawlStatus.QUEUED, status_of(connection, crawl.id))
+        return status, frontier.figures

@@ -1,10 +1,13 @@
 """What an operator does to a crawl that runs: `host`, `tune`, `pending`, `dead`, `pause`, `resume`."""
 
 import asyncio
+import contextlib
 import json
 
 import pytest
 
+from crawlproj import cli
+from crawlproj.crawls import control
 from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.pending import dump_to, pending_path
 from crawlproj.frontier.records import Outcome
@@ -201,6 +204,10 @@ async def test_pending_is_dumped(frontier, tmp_path):
         await dump_to(Broken(), CODEC, path)
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     assert len(path.read_text().splitlines()) == 8
+    await frontier.drop()
+    assert await dump_to(frontier, CODEC, path) is None
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert len(path.read_text().splitlines()) == 8
 
 
 async def test_dead_letters_are_listed_and_queued_again(run, frontier):
@@ -260,6 +267,34 @@ async def test_resume_of_a_crawl_that_paused_itself(run, frontier, database):
     await run("resume", "a")
     assert not (await frontier.refresh()).paused
     assert database.execute("SELECT status FROM crawl").fetchone() == ("started",)
+
+
+@pytest.mark.parametrize(
+    ("before", "command", "other", "status"),
+    [("resume", "pause", "resume", "queued"), ("pause", "resume", "pause", "paused")],
+)
+async def test_somebody_else_between_the_two_steps(
+    run, frontier, database, monkeypatch, before, command, other, status
+):
+    """Whoever changes the row last decides: the frontier follows it, and the command says how it is."""
+    (crawl_id,) = database.execute("SELECT id FROM crawl").fetchone()
+    opened = cli.open_frontier
+
+    @contextlib.asynccontextmanager
+    async def late(addresses, frontier_id):
+        monkeypatch.setattr(cli, "open_frontier", opened)
+        getattr(control, other)(database, crawl_id)
+        async with opened(addresses, frontier_id) as theirs:
+            await getattr(theirs, other)()
+        async with opened(addresses, frontier_id) as found:
+            yield found
+
+    await run(before, "a")
+    monkeypatch.setattr(cli, "open_frontier", late)
+    done = await run(command, "a")
+    assert done.out == f"{command}d, and {status} again: somebody else has been at it, too\n"
+    assert database.execute("SELECT status FROM crawl").fetchone() == (status,)
+    assert (await frontier.refresh()).paused == (status == "paused")
 
 
 @pytest.mark.parametrize("command", ["pause", "resume"])
