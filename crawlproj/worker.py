@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -20,6 +21,7 @@ from crawlproj.config import Config
 from crawlproj.crawls import lifecycle, notes
 from crawlproj.crawls.admission import Admission
 from crawlproj.crawls.config import crawl_config, differing
+from crawlproj.crawls.grace import STEP_SECONDS
 from crawlproj.engine import is_closing, wait_no_longer
 from crawlproj.exceptions import CrawlError
 from crawlproj.frontier.canonical import host_key
@@ -132,6 +134,23 @@ class Worker:
         self.redis, self.scripts = connections.open_scripts(addresses, on_connect=self.seen.clear)
         self.database = connections.Database(addresses.database_url, name=self.id)
         self.life = self.database.another(f"{self.id} life", says_outages=False)
+        try:
+            asked = await self._claim(spider)
+        except BaseException:
+            await self._disconnect()
+            raise
+        if others := differing(asked, self.crawl.config):
+            logger.warning(
+                "Crawl %s was created with other arguments (%s): its links are let in as asked for then,"
+                " but the spider of this worker is what it has been told now",
+                self.crawl.name,
+                ", ".join(others),
+            )
+        self._calm_collector()
+        self.is_open = True
+
+    async def _claim(self, spider: Spider) -> dict[str, Any]:
+        """Claim the run and set everything up for it; return what it would be if it were made now."""
         # In a thread: a long list of seeds is looked through for secrets.
         asked = await asyncio.to_thread(crawl_config, spider, self._crawler.settings, self.config)
         self.crawl = await lifecycle.claim(
@@ -146,18 +165,11 @@ class Worker:
         try:
             await self._set_up()
         except BaseException:
-            await lifecycle.release(self.life, self.crawl, self.id)
-            await self._disconnect()
+            with suppress(TimeoutError):  # it runs out by itself
+                async with asyncio.timeout(STEP_SECONDS):
+                    await lifecycle.release(self.life, self.crawl, self.id)
             raise
-        if others := differing(asked, self.crawl.config):
-            logger.warning(
-                "Crawl %s was created with other arguments (%s): its links are let in as asked for then,"
-                " but the spider of this worker is what it has been told now",
-                self.crawl.name,
-                ", ".join(others),
-            )
-        self._calm_collector()
-        self.is_open = True
+        return asked
 
     async def _set_up(self) -> None:
         """Make or join the claimed run's frontier, open its store."""
@@ -325,7 +337,9 @@ class Worker:
             visit.done = True  # what comes of it after all is nobody's
         self.visits.clear()
         if tokens:
-            await self.give_back(tokens)
+            with suppress(TimeoutError):  # Redis is away; they run out by themselves
+                async with asyncio.timeout(STEP_SECONDS):
+                    await self.give_back(tokens)
         return max(len(tokens), wait_no_longer(self._crawler))
 
     def has_own_interval(self, host: str) -> bool:

@@ -6,6 +6,7 @@ import logging
 import shlex
 from typing import TYPE_CHECKING, Self
 
+import psycopg
 from redis.exceptions import RedisError
 from scrapy import signals
 
@@ -72,5 +73,5 @@ class LeftoversExtension:
             sealed = await lifecycle.sealed_frontiers(worker.life, LATEST)
             if left := await drop_all(worker.redis, worker.scripts, sealed):
                 logger.info("%d frontiers of sealed runs were left behind and are gone now", len(left))
-        except (CrawlError, RedisError) as exc:  # nobody's crawl depends on it
+        except (CrawlError, RedisError, psycopg.Error) as exc:  # nobody's crawl depends on it
             logger.warning("Frontiers of sealed runs may be left behind: %s", exc)

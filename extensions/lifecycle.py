@@ -16,8 +16,9 @@ from crawlproj.crawls.grace import Grace, Step
 from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.crawls.service import ERRORS, CrawlService
 from crawlproj.engine import is_closing, signal_is_lost
-from crawlproj.exceptions import INTERRUPTED, CrawlError, NotFound, Refused
+from crawlproj.exceptions import INTERRUPTED, CrawlError
 from crawlproj.frontier.pending import dump_to, pending_path
+from crawlproj.run_lease import RunLease
 from crawlproj.signals import EVENTS, CrawlEvent
 from crawlproj.worker import Outcome, Worker
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+
+    from crawlproj.crawls.lifecycle import Crawl
 
 logger = logging.getLogger(__name__)
 
@@ -42,18 +45,20 @@ class LifecycleExtension:
     what the row says then stays true.
 
     Settings: CRAWL_NAME, CRAWL_JOIN, WORKER_ID, LEASE_SECONDS, CLOSE_GRACE_SECONDS, CRAWL_PHASE_SECONDS,
-    EARLY_STOP_QUEUE, FRONTIER_DUMP_PENDING_AT_CLOSE, LEAVE_WHEN_PAUSED.
+    EARLY_STOP_QUEUE, FRONTIER_DUMP_PENDING_AT_CLOSE; those of RunLease.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._worker = Worker.of(crawler)
         self._grace = Grace(self._worker.config.close_grace_seconds)
+        self._lease = RunLease(self._worker)
         self._service: CrawlService | None = None  # here, because signals keep no handler alive
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._started = False
         self._told: set[tuple[int, str]] = set()  #: events of which stint have been sent
+        self._completing: asyncio.Task[Outcome] | None = None
         self._reason: str | None = None  #: why the engine closed, as soon as it says so
 
     @classmethod
@@ -78,11 +83,11 @@ class LifecycleExtension:
             await self._interruptible(worker.open(spider))
             self._service = CrawlService(worker.life, lease_seconds=worker.config.lease_seconds)
             self._service.subscribe(self._crawler.signals)
-            status = (await lifecycle.read(worker.life, worker.crawl)).status
-            if status is CrawlStatus.SEALED:  # meanwhile: a frontier that we have made is nobody's
-                await worker.frontier.drop()
+            now = await lifecycle.read(worker.life, worker.crawl)
+            if now.status is CrawlStatus.SEALED:  # meanwhile
+                await self._drop_frontier(now)
                 raise CloseSpider("finished")
-            await self._obey(status)
+            await self._lease.obey(now.status)
             await self._send("crawl_setup")
         except CrawlError as exc:
             logger.error("%s", exc)
@@ -107,7 +112,13 @@ class LifecycleExtension:
         if not worker.is_open:
             return
         self._tasks = [
-            worker.watch(work) for work in (self._beat(), worker.keep_servers(), self._end_in_time())
+            worker.watch(work)
+            for work in (
+                self._lease.keep(),
+                self._lease.leave_when_paused(),
+                worker.keep_servers(),
+                self._end_in_time(),
+            )
         ]
         try:
             await self._send("crawl_start")
@@ -129,7 +140,7 @@ class LifecycleExtension:
         if not worker.is_open:
             return
         # Two signals in a row close the engine without a word.
-        worker.outcome = await self._complete(self._reason or "shutdown")
+        worker.outcome = await self._completed(self._reason or "shutdown")
         for task in self._tasks:
             task.cancel()
         await worker.settled()
@@ -140,7 +151,7 @@ class LifecycleExtension:
         task = asyncio.create_task(work)
         while not task.done():
             await asyncio.wait([task], timeout=LOOK_SECONDS)
-            if self._grace.due(time.monotonic(), ending=not self._crawler.crawling) is Step.CUT:
+            if self._grace.due(time.monotonic(), ending=not self._crawler.crawling) is not None:
                 task.cancel()
         await task
 
@@ -175,10 +186,16 @@ class LifecycleExtension:
             return False
         return True
 
+    async def _completed(self, reason: str) -> Outcome:
+        """Do it once, whoever asks first; the other waits for it."""
+        if self._completing is None:
+            self._completing = asyncio.create_task(self._complete(reason))
+        return await asyncio.shield(self._completing)
+
     async def _complete(self, reason: str) -> Outcome:
         """Say that this worker is done, and whether the run is."""
         worker = self._worker
-        if reason in ENDS and worker.frontier_gone and not await self._is_sealed():
+        if reason in ENDS and worker.frontier_gone and not await self._sealed():
             reason = "frontier_lost"  # nothing is left, but nobody has ended the run
             name = shlex.quote(worker.crawl.name)
             words = "Redis has lost the frontier of crawl"
@@ -199,19 +216,27 @@ class LifecycleExtension:
             keeps=keeps,
             counts=counts if through else {},
         )
-        sealed = through and await self._is_sealed()
-        if sealed and not keeps and not await self._in_time(worker.frontier.drop()):
+        sealed = await self._sealed() if through else None
+        if sealed is not None and not await self._in_time(self._drop_frontier(sealed)):
             logger.warning("The frontier of crawl %s is left behind: Redis is away", worker.crawl.name)
-        return Outcome(exit_code=_exit_code(reason), sealed=sealed, reason=reason)
+        return Outcome(exit_code=_exit_code(reason), sealed=sealed is not None, reason=reason)
 
-    async def _is_sealed(self) -> bool:
-        """Say whether the run's row is: CrawlService, who listens, had the last word."""
+    async def _sealed(self) -> Crawl | None:
+        """Return the run if it is sealed: CrawlService, who listens, had the last word, or another worker."""
         try:
             async with asyncio.timeout(self._worker.config.crawl_phase_seconds):
                 now = await lifecycle.read(self._worker.life, self._worker.crawl)
         except TimeoutError:
-            return False
-        return now.status is CrawlStatus.SEALED
+            return None
+        return now if now.status is CrawlStatus.SEALED else None
+
+    async def _drop_frontier(self, sealed: Crawl) -> None:
+        """Remove the frontier, unless it is kept for the next run, or is that one's already.
+
+        Whoever sealed the run has decided so, and had settings of its own.
+        """
+        if not sealed.kept and sealed.frontier == self._worker.crawl.frontier:
+            await self._worker.frontier.drop()
 
     async def _close_frontier(self) -> bool:
         """Let nothing in any more, if nothing is left; say whether that is so."""
@@ -227,66 +252,13 @@ class LifecycleExtension:
         if worker.config.dump_pending or worker.config.early_stop_queue == "dump":
             path = pending_path(worker.config.home, worker.crawl.name, worker.crawl.run)
             left = await dump_to(worker.frontier, worker.codec, path)
+            if left is None:  # whoever dropped it has written the file
+                return
             words = f"{left} URLs that were still queued are in {path}"
             logger.info("%s", words)
             await self._in_time(
                 worker.note("QUEUE_DUMPED", words, {"urls": left, "path": str(path)}, once=True)
             )
-
-    # --- the lease ------------------------------------------------------------------------------
-
-    async def _beat(self) -> None:
-        """Renew this worker's lease of the crawl until cancelled."""
-        worker = self._worker
-        while True:
-            await asyncio.sleep(worker.config.lease_seconds / 3)
-            status = await lifecycle.renew(
-                worker.life, worker.crawl, worker.id, lease_seconds=worker.config.lease_seconds
-            )
-            if status is not None:
-                await self._obey(status)
-                await lifecycle.reclaim(worker.life)
-            elif not await self._rejoin():
-                logger.warning("Crawl %s is over, or paused by now; this worker stops", worker.crawl.name)
-                # Whoever sealed it found nothing left to do, as this worker would have a moment later.
-                now = await lifecycle.read(worker.life, worker.crawl)
-                worker.close_spider("finished" if now.status is CrawlStatus.SEALED else "lease_lost")
-                return
-
-    async def _obey(self, status: CrawlStatus) -> None:
-        """Pause the frontier of a paused run, should whoever paused it not have come that far."""
-        worker = self._worker
-        if status is not CrawlStatus.PAUSED:
-            return
-        if not (await worker.frontier.refresh()).paused:
-            await worker.frontier.pause()
-            # It may have been resumed between the two looks, and nobody would do it again.
-            if (await lifecycle.read(worker.life, worker.crawl)).status is not CrawlStatus.PAUSED:
-                await worker.frontier.resume()
-                return
-        if worker.config.leave_when_paused:
-            logger.info("Crawl %s is paused; this worker leaves it", worker.crawl.name)
-            worker.close_spider("paused")
-
-    async def _rejoin(self) -> bool:
-        """Claim the run again, if all that happened is that a renewal came too late."""
-        worker = self._worker
-        now = await lifecycle.read(worker.life, worker.crawl)
-        if now.status in {CrawlStatus.PAUSED, CrawlStatus.SEALED}:
-            return False
-        try:
-            worker.crawl = await lifecycle.claim(
-                worker.life,
-                name=worker.crawl.name,
-                spider=worker.crawl.spider,
-                worker=worker.id,
-                lease_seconds=worker.config.lease_seconds,
-                config=worker.crawl.config,
-                join_only=True,
-            )
-        except (NotFound, Refused):  # paused or sealed in this very moment
-            return False
-        return worker.crawl.id == now.id
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -297,8 +269,6 @@ class LifecycleExtension:
             await asyncio.sleep(LOOK_SECONDS)
             if signal_is_lost(self._crawler):
                 self._stopping = asyncio.create_task(self._crawler.engine.stop_async())
-            if worker.config.leave_when_paused and worker.frontier.figures.paused and not worker.stopping:
-                await self._obey((await lifecycle.read(worker.life, worker.crawl)).status)
             ending = is_closing(self._crawler) or self._winds_up()
             if not ending:
                 worker.cut = False  # what had its time is gone
@@ -323,11 +293,13 @@ class LifecycleExtension:
 
     async def _leave(self) -> None:
         """End without the engine, which waits for something that does not come."""
-        logger.warning("Something holds the engine up; this worker leaves it at that")
-        reason = self._reason or self._worker.reason or "shutdown"
-        if self._worker.is_open:
-            await self._send("crawl_cleanup", reason=reason, error=self._worker.error)
-            self._worker.outcome = await self._complete(reason)
+        worker, reason = self._worker, self._reason or self._worker.reason or "shutdown"
+        if self._completing is None:
+            logger.warning("Something holds the engine up; this worker leaves it at that")
+            if worker.is_open:
+                await self._send("crawl_cleanup", reason=reason, error=worker.error)
+        if worker.is_open:  # the engine's own end, if it comes after all, cancels this
+            worker.outcome = await self._completed(reason)
         asyncio.get_running_loop().stop()
 
 

@@ -63,6 +63,7 @@ class Crawl:
     finished_at: datetime | None
     stop_reason: str | None
     continues: bool  #: its frontier is that of the run before, with what a limit left in it
+    kept: bool  #: a limit has left URLs in its frontier, for the next run
     epoch: int  #: of the worker that claimed it; 0 when it was only read
 
 
@@ -89,10 +90,11 @@ async def claim(
     if join_only and name is None:
         raise WrongUsage("CRAWL_JOIN needs a CRAWL_NAME: there is nothing to join without one")
 
+    wanted = _Wanted(spider=spider, config=config, frontier=secrets.token_hex(8))
+
     async def work(connection: Connection) -> Crawl:
-        wanted = _Wanted(spider=spider, config=config)
         if name is None:
-            crawl_id = await _create_new(connection, wanted)
+            crawl_id = await _made_before(connection, wanted) or await _create_new(connection, wanted)
         else:
             crawl_id = await _join_or_create(connection, name, wanted, join_only=join_only)
         row = await query(
@@ -107,6 +109,36 @@ async def claim(
         raise BadArgument(
             f"the crawl cannot be stored as it is named: {exc.diag.message_primary or exc}"
         ) from exc
+
+
+async def claim_again(database: Database, crawl: Crawl, worker: str, *, lease_seconds: float) -> Crawl | None:
+    """Put a worker that has lost its lease back on the same run; None when that is paused or over."""
+
+    async def work(connection: Connection) -> Crawl | None:
+        await lock(connection, crawl.id)
+        row = await query(
+            connection, "claim_take", crawl_id=crawl.id, worker=worker, lease_seconds=lease_seconds
+        )
+        return None if row is None else _crawl(row)
+
+    return await database.run(work)
+
+
+async def pause(database: Database, crawl: Crawl, *, why: str) -> None:
+    """Pause the run, as a person would, with a note; one that is paused or over stays as it is."""
+
+    async def work(connection: Connection) -> None:
+        if await query(connection, "pause", crawl_id=crawl.id) is not None:
+            await query(
+                connection,
+                "write_note",
+                crawl_id=crawl.id,
+                namespace="PAUSED",
+                message=f"paused: {why}",
+                fields=as_jsonb({"why": why}),
+            )
+
+    await database.run(work)
 
 
 async def renew(database: Database, crawl: Crawl, worker: str, *, lease_seconds: float) -> CrawlStatus | None:
@@ -241,6 +273,13 @@ class _Wanted:
 
     spider: str
     config: Mapping[str, Any]
+    frontier: str  #: of a new run; nobody else's
+
+
+async def _made_before(connection: Connection, wanted: _Wanted) -> int | None:
+    """Return the run that this claim has made already, if its commit came through and the answer did not."""
+    row = await query(connection, "claim_made", frontier=wanted.frontier)
+    return None if row is None else int(row["id"])
 
 
 async def _create_new(connection: Connection, wanted: _Wanted) -> int:
@@ -288,7 +327,7 @@ async def _create(connection: Connection, name: str, wanted: _Wanted, *, first: 
         "claim_create",
         name=name,
         spider=wanted.spider,
-        frontier=secrets.token_hex(8),
+        frontier=wanted.frontier,
         config=as_jsonb(dict(wanted.config)),
         first=first,
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from crawlproj.exceptions import UndecodableEntry
+from crawlproj.exceptions import Refused, UndecodableEntry
 from crawlproj.redaction import without_login
 
 if TYPE_CHECKING:
@@ -57,10 +58,13 @@ def pending_path(home: Path, name: str, run: int) -> Path:
     return home / "pending" / f"{quote(name, safe=' ')}-{run}.jsonl"
 
 
-async def dump_to(frontier: Frontier, codec: Codec, path: Path) -> int:
-    """Write what is queued as JSON lines, all of it or no file at all; return how many lines there are."""
+async def dump_to(frontier: Frontier, codec: Codec, path: Path) -> int | None:
+    """Write what is queued as JSON lines, all of it or nothing; return how many there are.
+
+    None: the frontier has gone meanwhile, and the file is left as it is.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # others may be at it
     count = 0
     lines: list[str] = []
     try:
@@ -72,7 +76,11 @@ async def dump_to(frontier: Frontier, codec: Codec, path: Path) -> int:
                     file.write("\n".join(lines) + "\n")
                     lines.clear()
             file.writelines(f"{line}\n" for line in lines)
+        if not await frontier.exists():  # lists that have gone look empty
+            return None
         part.replace(path)
+    except Refused:
+        return None
     finally:
         with suppress(FileNotFoundError):
             part.unlink()
