@@ -11,11 +11,9 @@ import secrets
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from psycopg.rows import dict_row
-
 from crawlproj.clean import as_jsonb, clean
 from crawlproj.crawls.lifecycle import CrawlStatus
-from crawlproj.crawls.statements import statement
+from crawlproj.crawls.statements import query_sync
 from crawlproj.exceptions import NotFound, Refused
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def create(
     It is due now, or *at* a time. With *repeat_seconds* its next run is queued when a worker has sealed it.
     """
     with connection.transaction():
-        row = _row(
+        row = query_sync(
             connection,
             "claim_create",
             name=name,
@@ -59,7 +57,7 @@ def create(
                 f"crawl {name!r} has an open run: `scrapy run {called}` works it, `scrapy cancel {called}`"
                 " ends it"
             )
-        _row(
+        query_sync(
             connection,
             "describe",
             crawl_id=row["id"],
@@ -69,14 +67,14 @@ def create(
             at=at,
         )
         if paused:
-            _row(connection, "pause", crawl_id=row["id"])
+            query_sync(connection, "pause", crawl_id=row["id"])
     return int(row["id"])
 
 
 def pause(connection: Connection[Any], crawl_id: int, *, by: str | None = None) -> None:
     """Stop a run until a person resumes it. Raises Refused when it is sealed; twice is once."""
     with connection.transaction():
-        if _row(connection, "pause", crawl_id=crawl_id) is None:
+        if query_sync(connection, "pause", crawl_id=crawl_id) is None:
             _expect(connection, crawl_id, CrawlStatus.PAUSED, "paused")
         else:
             _note(connection, crawl_id, "PAUSED", "paused", by)
@@ -88,7 +86,7 @@ def resume(connection: Connection[Any], crawl_id: int, *, by: str | None = None)
     Raises Refused when it is sealed; twice is once.
     """
     with connection.transaction():
-        if _row(connection, "resume", crawl_id=crawl_id) is None:
+        if query_sync(connection, "resume", crawl_id=crawl_id) is None:
             _expect(connection, crawl_id, CrawlStatus.QUEUED, "resumed", CrawlStatus.STARTED)
         else:
             _note(connection, crawl_id, "RESUMED", "resumed", by)
@@ -102,8 +100,8 @@ def cancel(
     Raises Refused when it is sealed.
     """
     with connection.transaction():
-        _row(connection, "lock", crawl_id=crawl_id)
-        row = _row(
+        query_sync(connection, "lock", crawl_id=crawl_id)
+        row = query_sync(
             connection,
             "seal",
             crawl_id=crawl_id,
@@ -114,7 +112,7 @@ def cancel(
         )
         if row is None:
             _expect(connection, crawl_id, None, "cancelled")
-        _row(connection, "seal_leases", crawl_id=crawl_id)
+        query_sync(connection, "seal_leases", crawl_id=crawl_id)
         _note(connection, crawl_id, "CANCELLED", "cancelled", by)
 
 
@@ -122,7 +120,7 @@ def note(
     connection: Connection[Any], crawl_id: int, namespace: str, message: str, fields: Mapping[str, Any]
 ) -> None:
     """Write a note on a run."""
-    _row(
+    query_sync(
         connection,
         "write_note",
         crawl_id=crawl_id,
@@ -140,14 +138,8 @@ def _expect(
     connection: Connection[Any], crawl_id: int, wanted: CrawlStatus | None, done: str, *also: CrawlStatus
 ) -> None:
     """Raise what is wrong with a run on which a step changed nothing, unless it had been taken before."""
-    row = _row(connection, "read", crawl_id=crawl_id, epoch=0)
+    row = query_sync(connection, "read", crawl_id=crawl_id, epoch=0)
     if row is None:
         raise NotFound(f"there is no crawl number {crawl_id} any more")
     if row["status"] not in (wanted, *also):
         raise Refused(f"crawl {row['name']!r}, run {row['run']}, is {row['status']} and cannot be {done}")
-
-
-def _row(connection: Connection[Any], query: str, **values: Any) -> dict[str, Any] | None:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(statement(query), values)
-        return cursor.fetchone() if cursor.description else None

@@ -11,10 +11,8 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from psycopg.rows import dict_row
-
 from crawlproj.clean import as_jsonb, clean
-from crawlproj.crawls.statements import statement
+from crawlproj.crawls.statements import query
 from crawlproj.later import Later
 from crawlproj.output import duration
 
@@ -136,22 +134,21 @@ async def write(database: Database, crawl_id: int, found: Trouble | Recovery, wa
 
     async def work(connection: AsyncConnection[Any]) -> bool:
         # Of several workers that find the same the second one has to see what the first has written.
-        await connection.execute(statement("lock"), {"crawl_id": crawl_id})
-        values = {"crawl_id": crawl_id, "host": clean(found.host)}
-        cursor = connection.cursor(row_factory=dict_row)
-        before = await (await cursor.execute(statement("host_notes"), values)).fetchone()
+        await query(connection, "lock", crawl_id=crawl_id)
+        before = await query(connection, "host_notes", crawl_id=crawl_id, host=clean(found.host))
         assert before is not None, "it counts"
         note = _trouble(found, wait_ms, before) if isinstance(found, Trouble) else _recovery(found, before)
         if note is None:
             return False
         namespace, message, fields = note
-        values = {
-            "crawl_id": crawl_id,
-            "namespace": namespace,
-            "message": clean(message),
-            "fields": as_jsonb(fields),
-        }
-        await connection.execute(statement("write_note"), values)
+        await query(
+            connection,
+            "write_note",
+            crawl_id=crawl_id,
+            namespace=namespace,
+            message=clean(message),
+            fields=as_jsonb(fields),
+        )
         return True
 
     return await database.run(work)

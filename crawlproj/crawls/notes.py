@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crawlproj.clean import as_jsonb, clean
-from crawlproj.crawls.statements import statement
+from crawlproj.crawls.statements import query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,20 +88,22 @@ async def write(
 
     That is so for *once*, and always for an early stop.
     """
-    values = {
-        "crawl_id": crawl_id,
-        "namespace": clean(namespace),
-        "message": clean(message),
-        "fields": as_jsonb(dict(fields)),
-    }
+    kind = clean(namespace)
 
     async def work(connection: AsyncConnection[Any]) -> bool:
         if once:
-            await connection.execute(statement("lock"), {"crawl_id": crawl_id})
-            if await (await connection.execute(statement("last_note"), values)).fetchone() is not None:
+            await query(connection, "lock", crawl_id=crawl_id)
+            if await query(connection, "last_note", crawl_id=crawl_id, namespace=kind) is not None:
                 return False
-        cursor = await connection.execute(statement("write_note"), values)
-        return await cursor.fetchone() is not None
+        row = await query(
+            connection,
+            "write_note",
+            crawl_id=crawl_id,
+            namespace=kind,
+            message=clean(message),
+            fields=as_jsonb(dict(fields)),
+        )
+        return row is not None
 
     return await database.run(work)
 
@@ -110,8 +112,7 @@ async def stop_reason(database: Database, crawl_id: int) -> str | None:
     """Return why a run stops early, as its note says in `r`; None if it does not."""
 
     async def work(connection: AsyncConnection[Any]) -> str | None:
-        values = {"crawl_id": crawl_id, "namespace": STOP_EARLY_REASON}
-        row = await (await connection.execute(statement("last_note"), values)).fetchone()
-        return None if row is None else str(row[2].get("r") or STOP_EARLY_REASON)
+        row = await query(connection, "last_note", crawl_id=crawl_id, namespace=STOP_EARLY_REASON)
+        return None if row is None else str(row["fields"].get("r") or STOP_EARLY_REASON)
 
     return await database.run(work)

@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from crawlproj.clean import as_jsonb
-from crawlproj.crawls.statements import statement
+from crawlproj.crawls.statements import query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -159,9 +159,9 @@ def merged(paces: Iterable[Mapping[str, Any]]) -> Pace:
 
 async def write(database: Database, crawl: Crawl, worker: str, pace: Mapping[str, Any]) -> None:
     """Write down the pace of a worker beside its lease; nothing happens when it has none any more."""
-    values = {"crawl_id": crawl.id, "worker": worker, "epoch": crawl.epoch, "pace": as_jsonb(dict(pace))}
+    said = as_jsonb(dict(pace))
 
     async def work(connection: AsyncConnection[Any]) -> None:
-        await connection.execute(statement("write_pace"), values)
+        await query(connection, "write_pace", crawl_id=crawl.id, worker=worker, epoch=crawl.epoch, pace=said)
 
     await database.run(work, single=True)

@@ -6,9 +6,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from psycopg.rows import dict_row
-
-from crawlproj.crawls.statements import statement
+from crawlproj.crawls.statements import query_all_sync, query_sync
 from crawlproj.exceptions import NotFound
 from crawlproj.items import FetchStatus, ScheduleStatus
 
@@ -54,7 +52,7 @@ def list_crawls(
 ) -> list[dict[str, Any]]:
     """Return runs, the latest first, each with its counts by fetch_status and by schedule_status."""
     status = list(statuses) if statuses else None
-    rows = _fetch(connection, "list_crawls", status=status, tag=tag and tag.lower(), limit=limit)
+    rows = query_all_sync(connection, "list_crawls", status=status, tag=tag and tag.lower(), limit=limit)
     counted = count_pages(connection, [row["id"] for row in rows if not is_counted(row["counts"])])
     for row in rows:
         row["counts"] = counted[row["id"]] if row["id"] in counted else by_status(row["counts"])
@@ -68,82 +66,83 @@ def find_crawl(connection: Connection[Any], name: str | None, *, waiting: bool =
     """
     digits = name if name and name.isascii() and name.isdigit() else ""
     number = int(digits) if 0 < len(digits) <= _MOST_DIGITS else None
-    rows = _fetch(connection, "find_crawl", name=name, id=number, waiting=waiting)
-    if not rows:
-        raise NotFound(_no_crawl(name, [row["name"] for row in _fetch(connection, "crawl_names")]))
-    return _crawl(rows[0])
+    row = query_sync(connection, "find_crawl", name=name, id=number, waiting=waiting)
+    if row is None:
+        raise NotFound(_no_crawl(name, [row["name"] for row in query_all_sync(connection, "crawl_names")]))
+    return _crawl(row)
 
 
 def crawl(connection: Connection[Any], crawl_id: int) -> CrawlRow:
     """Return one run as it is now. Raises NotFound."""
-    rows = _fetch(connection, "crawl", crawl_id=crawl_id)
-    if not rows:
+    row = query_sync(connection, "crawl", crawl_id=crawl_id)
+    if row is None:
         raise NotFound(f"there is no crawl number {crawl_id} any more")
-    return _crawl(rows[0])
+    return _crawl(row)
 
 
 def find_run(connection: Connection[Any], name: str, run: int) -> CrawlRow:
     """Return a run of a crawl by its number within the name. Raises NotFound."""
-    rows = _fetch(connection, "find_run", name=name, run=run)
-    if not rows:
+    row = query_sync(connection, "find_run", name=name, run=run)
+    if row is None:
         raise NotFound(f"crawl {name!r} has no run {run}; `scrapy crawls` lists what there is")
-    return _crawl(rows[0])
+    return _crawl(row)
 
 
 def open_run(connection: Connection[Any], name: str) -> CrawlRow | None:
     """Return the run of a name that is not sealed, if there is one."""
-    rows = _fetch(connection, "open_run", name=name)
-    return _crawl(rows[0]) if rows else None
+    row = query_sync(connection, "open_run", name=name)
+    return None if row is None else _crawl(row)
 
 
 def workers(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
     """Return who works on a run."""
-    return _fetch(connection, "workers", crawl_id=crawl_id)
+    return query_all_sync(connection, "workers", crawl_id=crawl_id)
 
 
 def paces(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
     """Return what the workers of a run have said of their pace in the last half minute."""
-    return [row["pace"] for row in _fetch(connection, "paces", crawl_id=crawl_id, seconds=PACE_SECONDS)]
+    return [
+        row["pace"] for row in query_all_sync(connection, "paces", crawl_id=crawl_id, seconds=PACE_SECONDS)
+    ]
 
 
 def elapsed(connection: Connection[Any], crawl_id: int) -> float | None:
     """Return for how many seconds a run has been running; None before its first worker."""
-    (row,) = _fetch(connection, "elapsed", crawl_id=crawl_id)
+    (row,) = query_all_sync(connection, "elapsed", crawl_id=crawl_id)
     return next(iter(row.values()))  # type: ignore[no-any-return]
 
 
 def notes(connection: Connection[Any], crawl_id: int, *, after: int = 0) -> list[dict[str, Any]]:
     """Return the notes of a run whose id is above *after*, the oldest first."""
-    return _fetch(connection, "notes", crawl_id=crawl_id, after=after)
+    return query_all_sync(connection, "notes", crawl_id=crawl_id, after=after)
 
 
 def last_note(
     connection: Connection[Any], crawl_id: int, namespace: str | None = None
 ) -> dict[str, Any] | None:
     """Return the last note of a run, of one kind or of any."""
-    rows = _fetch(connection, "last_note", crawl_id=crawl_id, namespace=namespace)
-    return rows[0] if rows else None
+    return query_sync(connection, "last_note", crawl_id=crawl_id, namespace=namespace)
 
 
 def hosts(connection: Connection[Any], crawl_id: int) -> list[dict[str, Any]]:
     """Return host, pages and errors of every host that pages of this run are from."""
-    return _fetch(connection, "hosts", crawl_id=crawl_id)
+    return query_all_sync(connection, "hosts", crawl_id=crawl_id)
 
 
 def open_runs(connection: Connection[Any]) -> list[tuple[CrawlRow, bool]]:
     """Return every run that is not sealed, and whether it has pages."""
-    return [(_crawl(row), row["has_pages"]) for row in _fetch(connection, "open_runs")]
+    return [(_crawl(row), row["has_pages"]) for row in query_all_sync(connection, "open_runs")]
 
 
 def sealed_frontiers(connection: Connection[Any]) -> list[str]:
     """Return the ids of the frontiers of all sealed runs."""
-    return [row["frontier"] for row in _fetch(connection, "sealed_frontiers", limit=None)]
+    return [row["frontier"] for row in query_all_sync(connection, "sealed_frontiers", limit=None)]
 
 
 def example_page(connection: Connection[Any], crawl_id: int) -> str | None:
     """Return the URL of some page of a run that has been stored, None if there is none."""
-    rows = _fetch(connection, "example_page", crawl_id=crawl_id)
-    return rows[0]["url"] if rows else None
+    row = query_sync(connection, "example_page", crawl_id=crawl_id)
+    return None if row is None else row["url"]
 
 
 def count_pages(
@@ -151,7 +150,7 @@ def count_pages(
 ) -> dict[int, dict[str, dict[str, int]]]:
     """Return for each run its counts by fetch_status and by schedule_status, zeros included."""
     found = {crawl_id: by_status({}) for crawl_id in crawl_ids}
-    for row in _fetch(connection, "count_pages", crawl_ids=list(crawl_ids)) if crawl_ids else ():
+    for row in query_all_sync(connection, "count_pages", crawl_ids=list(crawl_ids)) if crawl_ids else ():
         counts = found[row["crawl_id"]]
         if row["fetch_status"] is not None:
             counts["fetch_status"][row["fetch_status"]] += row["pages"]
@@ -186,8 +185,3 @@ def _no_crawl(name: str | None, names: Sequence[str]) -> str:
     if close := get_close_matches(name or "", names, 1):
         return f"there is no crawl {name!r}; the nearest name is {close[0]!r}"
     return f"there is no crawl {name!r}; `scrapy crawls` lists what there is"
-
-
-def _fetch(connection: Connection[Any], query: str, **values: Any) -> list[dict[str, Any]]:
-    with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statement(query), values).fetchall()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from crawlproj.crawls.statements import statement
+from crawlproj.crawls.statements import query
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,24 +23,19 @@ async def queue_next(
     Belongs into the transaction that seals the run: a crash leaves both or neither. *at* is what counts as
     now. None: it does not repeat, or somebody else has made its next run.
     """
-    last = await _row(connection, "series_of", crawl_id=crawl_id)
+    last = await query(connection, "series_of", crawl_id=crawl_id)
     if last is None:
         return None
-    name, spider = last
-    made = await _row(
+    made = await query(
         connection,
         "claim_create",
-        name=name,
-        spider=spider,
+        name=last["name"],
+        spider=last["spider"],
         frontier=secrets.token_hex(8),
         config=Jsonb({}),
         first=False,
     )
     if made is None:
         return None
-    await _row(connection, "repeat", crawl_id=crawl_id, next_id=made[0], at=at)
-    return int(made[0])
-
-
-async def _row(connection: AsyncConnection[Any], query: str, **values: Any) -> tuple[Any, ...] | None:
-    return await (await connection.execute(statement(query), values)).fetchone()
+    await query(connection, "repeat", crawl_id=crawl_id, next_id=made["id"], at=at)
+    return int(made["id"])
