@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -31,6 +32,22 @@ POLL_SECONDS = 1.0
 HOLD_SECONDS = 15.0  # what a worker may need until it has claimed its crawl
 REST_SECONDS = 60.0  # before a crawl that failed is tried again; twice as long after each failure
 REST_SECONDS_MAX = 900.0
+
+_DUE_AGAIN = "interrupted, and due again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """How the worker of a run has ended."""
+
+    taken: Taken
+    code: int  #: its exit code, negative for a signal
+    seconds: float  #: after its start
+
+    @property
+    def how(self) -> str:
+        """The end, in words."""
+        return f"with exit code {self.code}" if self.code > 0 else f"by signal {-self.code}"
 
 
 class Supervisor:
@@ -80,6 +97,9 @@ class Supervisor:
 
     def _work(self, taken: Taken) -> None:
         """Start a worker for a run, wait for its end, and see to what comes of it."""
+        if self._signals:  # while the run was taken
+            self._asked(lambda connection: dispatch.put_back(connection, taken))
+            return
         self._say(f"{taken.name}, run {taken.run}: starts, spider {taken.spider}")
         self._disconnect()  # until then: no connection is kept for hours
         began = time.monotonic()
@@ -93,46 +113,58 @@ class Supervisor:
             self._child.send_signal(number)
         code = self._child.wait()
         self._child = None
+        end = _End(taken=taken, code=code, seconds=time.monotonic() - began)
         if self._signals and code:
             self._code = INTERRUPTED
-            self._say(f"{taken.name}, run {taken.run}: interrupted, and due again")
-            return
-        self._asked(lambda connection: self._ended(connection, taken, code, time.monotonic() - began))
+            end = replace(end, code=INTERRUPTED)
+        told = self._asked(lambda connection: self._seen_to(connection, end))
+        if told or end.code == INTERRUPTED:  # the database may be away
+            self._say(f"{taken.name}, run {taken.run}: {told or _DUE_AGAIN}")
 
-    def _ended(self, connection: Connection[Any], taken: Taken, code: int, seconds: float) -> None:
-        name = f"{taken.name}, run {taken.run}"
+    def _seen_to(self, connection: Connection[Any], end: _End) -> str:
+        """Say when a run is due whose worker has ended without doing so; return what is told of it."""
         try:
-            run = rows.crawl(connection, taken.id)
+            run = rows.crawl(connection, end.taken.id)
         except NotFound as error:
-            self._say(f"{name}: {error}")
-            return
-        if run.status == "sealed" and code in {0, REFUSED, INTERRUPTED}:
-            self._say(f"{name}: sealed, {run.stop_reason} · {duration(seconds)}")
-        elif run.status == "paused" and code in {0, REFUSED, INTERRUPTED}:
-            self._say(f"{name}: paused")
-        elif code == INTERRUPTED:
-            self._say(f"{name}: interrupted, and due again")
-        elif code == 0:  # its worker has had enough, not the run
-            dispatch.put_off(connection, taken.id, seconds=REST_SECONDS)
-            self._say(f"{name}: goes on in {duration(REST_SECONDS)}")
+            return str(error)
+        rests = run.status in {"paused", "sealed"}
+        failed = end.code not in {0, INTERRUPTED} and not (rests and end.code == REFUSED)
+        if failed:
+            self._code = self._code or 1
         else:
-            self._failed(connection, taken, code, seconds)
+            self._failures.pop(run.id, None)
+        if rests:
+            parts = ["paused"]
+            if run.status == "sealed":
+                parts = [f"sealed, {run.stop_reason}", duration(end.seconds)]
+            if failed:
+                parts.append(f"its worker was ended {end.how}")
+            return " · ".join(parts)
+        if end.code == INTERRUPTED:
+            if self._signals:  # one that was interrupted by others has its hold: no hot loop
+                dispatch.put_back(connection, end.taken)
+            return _DUE_AGAIN
+        # It may be paused or sealed by now.
+        return self._put_off(connection, end, failed=failed) or self._seen_to(connection, end)
 
-    def _failed(self, connection: Connection[Any], taken: Taken, code: int, seconds: float) -> None:
-        rest = min(REST_SECONDS * 2 ** self._failures[taken.id], REST_SECONDS_MAX)
-        self._failures[taken.id] += 1
-        self._code = self._code or 1
-        how = f"with exit code {code}" if code > 0 else f"by signal {-code}"
-        why = f"its worker was ended {how}, the next one starts in {duration(rest)} or later"
-        dispatch.put_off(
+    def _put_off(self, connection: Connection[Any], end: _End, *, failed: bool) -> str | None:
+        """Let a run wait whose worker has failed, or has had enough; None if it is paused or sealed."""
+        if not failed:
+            waits = dispatch.put_off(connection, end.taken.id, seconds=REST_SECONDS)
+            return f"goes on in {duration(REST_SECONDS)}" if waits else None
+        rest = min(REST_SECONDS * 2 ** self._failures[end.taken.id], REST_SECONDS_MAX)
+        why = f"its worker was ended {end.how}, the next one starts in {duration(rest)} or later"
+        if not dispatch.put_off(
             connection,
-            taken.id,
+            end.taken.id,
             seconds=rest,
             message=why,
-            fields={"exitCode": str(code), "restSeconds": f"{rest:.0f}"},
-            within_seconds=seconds + HOLD_SECONDS,
-        )
-        self._say(f"{taken.name}, run {taken.run}: {why}")
+            fields={"exitCode": str(end.code), "restSeconds": f"{rest:.0f}"},
+            within_seconds=end.seconds + HOLD_SECONDS,
+        ):
+            return None
+        self._failures[end.taken.id] += 1
+        return why
 
     def _take(self, connection: Connection[Any]) -> Taken | None:
         return dispatch.take(connection, hold_seconds=HOLD_SECONDS, name=self._name)
@@ -147,6 +179,8 @@ class Supervisor:
                 return work(self._connection)
             except (psycopg.OperationalError, ServerUnreachable) as error:
                 self._disconnect()
+                if self._signals:
+                    return None
                 if not self._forever:
                     raise
                 if not told:

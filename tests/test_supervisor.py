@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["sql"]
 
+PAUSED = "status = 'paused', retry_at = '9999-01-01 00:00:00+00'"
+SEALED = "status = 'sealed', retry_at = NULL, stop_reason = 'cancelled'"
+
 
 @pytest.fixture
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
@@ -47,6 +50,26 @@ def supervise(database_url: str) -> Callable[..., tuple[int, list[str]]]:
         return Supervisor(connect, options, say=said.append, **more).run(), said
 
     return run
+
+
+@pytest.fixture
+def back(sql: Connection, database_url: str) -> Callable[[str], Back]:
+    """Return a function that makes a `connect` which changes columns of the run while its worker is at it."""
+    return lambda columns: Back(sql, database_url, columns)
+
+
+class Back:
+    """Opens connections; the second one comes when a worker has ended."""
+
+    def __init__(self, sql: Connection, url: str, columns: str) -> None:
+        self.made: list[Connection] = []
+        self._sql, self._url, self._columns = sql, url, columns
+
+    def __call__(self) -> Connection:
+        self.made.append(connect_database(self._url))
+        if len(self.made) == 2:
+            self._sql.execute(f"UPDATE crawl SET {self._columns}")
+        return self.made[-1]
 
 
 def rest(sql: Connection) -> float:
@@ -105,6 +128,19 @@ def test_longer_each_time(sql, worker, database_url):
     assert rests == [60, 120, 240, 480, 900, 900]
 
 
+def test_failures_in_a_row(sql, worker, database_url):
+    """After an end without one, be it for a signal, the next failure counts as the first."""
+    add(sql)
+    one = Supervisor(lambda: connect_database(database_url), (), say=lambda _: None)
+    rests = []
+    for code in (1, 1, 0, 1, 1, 11, 1):
+        worker(f"exit {code}")
+        sql.execute("UPDATE crawl SET retry_at = now()")
+        one.run()
+        rests.append(rest(sql))
+    assert [each for each in rests if each > 20] == [60, 120, 60, 60, 120, 60]
+
+
 def test_worker_that_has_had_enough(sql, worker, supervise):
     """A spider may end its worker and not its run: that is no failure, and no hot loop."""
     calls = worker("exit 0")
@@ -117,27 +153,83 @@ def test_worker_that_has_had_enough(sql, worker, supervise):
 @pytest.mark.parametrize(
     ("code", "state", "columns"),
     [
-        (4, "paused", "status = 'paused', retry_at = '9999-01-01 00:00:00+00'"),
-        (11, "paused", "status = 'paused', retry_at = '9999-01-01 00:00:00+00'"),
-        (4, "sealed, cancelled", "status = 'sealed', retry_at = NULL, stop_reason = 'cancelled'"),
+        (4, "paused", PAUSED),
+        (11, "paused", PAUSED),
+        (4, "sealed, cancelled", SEALED),
     ],
 )
-def test_run_that_was_paused_or_ended_meanwhile(sql, worker, supervise, database_url, code, state, columns):
+def test_run_that_was_paused_or_ended_meanwhile(sql, worker, supervise, back, code, state, columns):
     """That is no failure of its worker, and the run is left alone."""
     worker(f"exit {code}")
     add(sql)
-    connections = []
-
-    def connect() -> Connection:
-        connections.append(connect_database(database_url))
-        if len(connections) > 1:  # the worker is back
-            sql.execute(f"UPDATE crawl SET {columns}")
-        return connections[-1]
-
+    connect = back(columns)
     ended, said = supervise(connect=connect)
     assert (ended, notes(sql)) == (0, [])
     assert said[-1].startswith(f"news, run 1: {state}")
-    assert all(connection.closed for connection in connections)
+    assert all(connection.closed for connection in connect.made)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"), [(SEALED, "sealed, cancelled · "), (PAUSED, "paused · its worker was ended")]
+)
+def test_worker_that_fails_after_the_end_of_its_run(sql, worker, supervise, back, columns, told):
+    """Nobody starts a next one, and nobody says so; that a worker has failed is told, and is exit code 1."""
+    worker("exit 1")
+    add(sql)
+    code, said = supervise(connect=back(columns))
+    assert (code, notes(sql)) == (1, [])
+    assert said[-1].startswith(f"news, run 1: {told}")
+    assert said[-1].endswith("its worker was ended with exit code 1")
+
+
+def test_run_that_is_sealed_while_it_is_put_off(sql, worker, supervise, monkeypatch):
+    """The row decides, not what was read of it a moment before."""
+    worker("exit 1")
+    add(sql)
+    put_off = supervisor.dispatch.put_off
+
+    def late(*args: Any, **more: Any) -> bool:
+        sql.execute(f"UPDATE crawl SET {SEALED}")
+        return put_off(*args, **more)
+
+    monkeypatch.setattr(supervisor.dispatch, "put_off", late)
+    _, said = supervise()
+    assert said[-1].startswith("news, run 1: sealed, cancelled")
+
+
+@pytest.mark.parametrize("forever", [False, True])
+def test_signal_while_a_run_is_taken(sql, worker, supervise, monkeypatch, forever):
+    """No worker is started that would only be ended, and the run is due at once, for others."""
+    calls = worker("exit 0")
+    add(sql)
+    take = supervisor.dispatch.take
+
+    def interrupted(*args: Any, **more: Any) -> Any:
+        taken = take(*args, **more)
+        signal.raise_signal(signal.SIGTERM)
+        return taken
+
+    monkeypatch.setattr(supervisor.dispatch, "take", interrupted)
+    assert supervise(forever=forever) == (0, [])
+    assert not calls.exists()
+    assert sql.execute("SELECT status, retry_at <= now() FROM crawl").fetchone() == ("queued", True)
+
+
+def test_signal_before_the_worker_has_claimed_its_run(sql, worker, supervise):
+    """It ends the worker, which knows no signals yet, and the run is due at once."""
+    worker("kill -TERM $PPID; sleep 20")
+    add(sql)
+    code, said = supervise()
+    assert (code, said[-1]) == (11, "news, run 1: interrupted, and due again")
+    assert sql.execute("SELECT status, retry_at <= now() FROM crawl").fetchone() == ("queued", True)
+
+
+def test_signal_after_the_worker_has_claimed_its_run(sql, worker, supervise, back):
+    """It has said itself when the run is due: that stays."""
+    worker("trap '' TERM; kill -TERM $PPID; exit 1")
+    add(sql)
+    code, said = supervise(connect=back("status = 'started', retry_at = now() + interval '100 s'"))
+    assert (code, said[-1], rest(sql)) == (11, "news, run 1: interrupted, and due again", 100)
 
 
 def test_database_that_is_away(sql, worker, supervise, database_url, monkeypatch):

@@ -25,6 +25,7 @@ class Taken:
     name: str
     run: int
     spider: str
+    held_until: datetime  #: nobody else takes it before
 
 
 def take(
@@ -42,6 +43,13 @@ def take(
     values = {"hold_seconds": hold_seconds, "name": name, "at": at}
     with connection.transaction(), connection.cursor(row_factory=class_row(Taken)) as cursor:
         return cursor.execute(statement("take"), values).fetchone()
+
+
+def put_back(connection: Connection[Any], taken: Taken) -> bool:
+    """Make a run due at once again; False when a worker has claimed it, or anything else has changed it."""
+    values = {"crawl_id": taken.id, "held_until": taken.held_until}
+    with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(statement("put_back"), values).fetchone() is not None
 
 
 def put_off(

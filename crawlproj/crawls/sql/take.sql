@@ -3,7 +3,7 @@
 -- hold_seconds  float8
 -- name          text         only a run of this crawl; null for any
 -- at            timestamptz  what counts as now; null for now
--- returns id, name, run, spider; no row when nothing is due
+-- returns id, name, run, spider, held_until; no row when nothing is due
 UPDATE crawl
    SET retry_at    = coalesce(%(at)s::timestamptz, now()) + make_interval(secs => %(hold_seconds)s),
        modified_at = now()
@@ -16,4 +16,4 @@ UPDATE crawl
               LIMIT 1
                 FOR UPDATE SKIP LOCKED)
    AND status IN ('queued', 'started')
-RETURNING id, name, run, spider
+RETURNING id, name, run, spider, retry_at AS held_until
