@@ -1,10 +1,12 @@
 """A `scrapy` to call, and crawls to ask about."""
 
+import asyncio
 import json
 import os
 import pty
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -129,6 +131,30 @@ def scrapy_here(redis_url, database_url, tmp_path, monkeypatch, capfd):
         return Done(ended.value.code or 0, *capfd.readouterr())
 
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPages:
+    """A site whose start page leads to fifty others, which are under way until somebody says `go_on`."""
+
+    url: str
+    go_on: threading.Event
+
+
+@pytest.fixture
+def held_pages(site):
+    """Return the site, so that a worker is in mid-page for as long as a test likes."""
+    go_on = threading.Event()
+
+    async def hold(request):
+        await asyncio.to_thread(go_on.wait, 60)
+        return "<p>Words.</p>"
+
+    site.add("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(50)))
+    for n in range(50):
+        site.add(f"/{n}", hold)
+    yield HeldPages(f"{site.url}/", go_on)
+    go_on.set()
 
 
 @pytest.fixture

@@ -62,6 +62,11 @@ def until_fetched(site, path):
     assert site.hits[path]
 
 
+def until_it_ends(process):
+    """Wait until a worker says that it has begun to end."""
+    assert any("shutting down gracefully" in line for line in process.stderr)
+
+
 def test_done(scrapy, three_pages, database):
     """A crawl that is through: exit code 0, nothing on stdout, the summary in the log on stderr."""
     done = scrapy("crawl", "site", "-a", f"seeds={three_pages}", *QUICK)
@@ -91,28 +96,29 @@ def test_limit_is_no_error(scrapy, three_pages):
     assert note["fields"]["r"] == "ExceedTargetsCountLimit"
 
 
-def test_signal(started, site, slow_pages, database):
+def test_signal(started, site, held_pages, database):
     """One SIGINT: what runs finishes, exit code 11, and the run is due at once."""
-    process = started("site", "-a", f"seeds={slow_pages}", *QUICK)
+    process = started("site", "-a", f"seeds={held_pages.url}", *QUICK)
     until_fetched(site, "/0")
     process.send_signal(signal.SIGINT)
+    until_it_ends(process)
+    held_pages.go_on.set()
     _, err = process.communicate(timeout=100)
     assert process.returncode == 11, err
     row = database.execute("SELECT status, retry_at <= now() FROM crawl").fetchone()
     assert row == ("started", True)
 
 
-def test_two_signals(started, site, slow_pages):
+def test_two_signals(started, site, held_pages):
     """Two signals end it at once, also with exit code 11 and a sentence."""
-    process = started("site", "-a", f"seeds={slow_pages}", *QUICK)
+    process = started("site", "-a", f"seeds={held_pages.url}", *QUICK)
     until_fetched(site, "/0")
     process.send_signal(signal.SIGINT)
-    for line in process.stderr:
-        if "shutting down gracefully" in line:
-            break
+    until_it_ends(process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=100)
     assert process.returncode == 11, err
+    assert "Received SIGINT twice" in err
     assert "scrapy crawl: " in err
 
 

@@ -24,15 +24,6 @@ def pages(site):
 
 
 @pytest.fixture
-def slow_pages(site):
-    """Return the address of a site that takes its time."""
-    site.add("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(50)))
-    for n in range(50):
-        site.add(f"/{n}", "<p>Words.</p>", delay=0.2)
-    return f"{site.url}/"
-
-
-@pytest.fixture
 def add(database):
     """Return a function that queues a run."""
 
@@ -181,7 +172,7 @@ def test_all_that_are_due(scrapy, scrapy_here, add, pages, site, database):
 
 
 def test_paused_crawl_holds_up_no_other(
-    started, scrapy_here, site, slow_pages, database, tmp_path, monkeypatch
+    started, scrapy_here, site, held_pages, database, tmp_path, monkeypatch
 ):
     """Its worker leaves it, and the next crawl has its turn: any spider, with URLs of its own."""
     (tmp_path / "run_plain.py").write_text(
@@ -196,11 +187,12 @@ def test_paused_crawl_holds_up_no_other(
     site.add("/own", "<p>Some words to read.</p>")
     more = ["--spider", "plain", "--set", "SPIDER_MODULES=run_plain", "--tag", "x", "--deny", "/own/"]
     quick = ["--set", "MIN_INTERVAL_MS=0", "--set", "LEASE_SECONDS=2"]
-    assert scrapy_here("add", "slow", slow_pages, *quick).code == 0
+    assert scrapy_here("add", "slow", held_pages.url, *quick).code == 0
     assert scrapy_here("add", "next", f"{site.url}/own", f"{site.url}/own/denied", *more).code == 0
     process = started("run", PYTHONPATH=f"{PROJECT}{os.pathsep}{tmp_path}")
     until(lambda: site.hits["/0"])
     assert scrapy_here("pause", "slow").code == 0
+    held_pages.go_on.set()
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0, out
     assert "slow, run 1: paused" in out
@@ -211,45 +203,60 @@ def test_paused_crawl_holds_up_no_other(
     assert database.execute("SELECT data ->> 'url' FROM item").fetchall() == [(f"{site.url}/own",)]
 
 
-def test_signal(started, add, site, slow_pages, database):
+def asked_to_end(process):
+    """Return what a worker has said until it said that it ends."""
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if "shutting down gracefully" in line:
+            break
+    return "".join(said)
+
+
+def test_signal(started, add, site, held_pages, database):
     """A signal goes on to the worker: what runs finishes, the run is due, exit code 11."""
     process = started("run", "--forever")
-    add("news", seeds=slow_pages)
+    add("news", seeds=held_pages.url)
     until(lambda: site.hits["/0"])
     process.send_signal(signal.SIGTERM)
+    begun = asked_to_end(process)
+    held_pages.go_on.set()
     out, _ = process.communicate(timeout=60)
-    assert process.returncode == 11, out
+    assert process.returncode == 11, begun + out
     assert "news, run 1: interrupted, and due again" in out
     row = database.execute("SELECT status, retry_at <= now() FROM crawl").fetchone()
     assert row == ("started", True)
     assert database.execute("SELECT count(*) FROM worker_lease").fetchone() == (0,)
+    page = "SELECT schedule_status FROM page WHERE url LIKE '%/0'"
+    assert database.execute(page).fetchall() == [("succeeded",)]
 
 
-def test_two_signals(started, add, site, slow_pages, database):
+def test_two_signals(started, add, site, held_pages, database):
     """A second signal reaches the worker, too: it is gone at once, and exit code 11."""
-    add("news", seeds=slow_pages)
+    add("news", seeds=held_pages.url)
     process = started("run")
     until(lambda: site.hits["/0"])
     process.send_signal(signal.SIGINT)
-    for line in process.stdout:
-        if "shutting down gracefully" in line:
-            break
+    begun = asked_to_end(process)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
-    assert process.returncode == 11, out
+    assert process.returncode == 11, begun + out
     assert "Received SIGINT twice" in out
     assert ends(database) == [("news", 1, "started", None)]
 
 
-def test_killed_supervisor(started, add, pages, slow_pages, site, database):
-    """Its worker ends its crawl in peace; nobody starts the next one."""
-    add("news", seeds=slow_pages, settings={"MAX_TARGET": "5"})
-    add("next", seeds=slow_pages)
+def test_killed_supervisor(started, add, site, held_pages, database):
+    """Its worker ends its crawl in peace; nobody is left then, and the next one has not been taken."""
+    add("news", seeds=held_pages.url, settings={"MAX_TARGET": "5"})
+    add("next", seeds=held_pages.url)
     process = started("run", "--forever")
     until(lambda: site.hits["/0"])
     os.kill(process.pid, signal.SIGKILL)
-    until(lambda: ends(database)[0][2] == "sealed")
-    assert ends(database)[1][2] == "queued"
+    held_pages.go_on.set()
+    process.communicate(timeout=60)  # its output ends with the last process that could start another
+    assert ends(database)[0][2:] == ("sealed", "ExceedTargetsCountLimit")
+    row = database.execute("SELECT status, retry_at <= now() FROM crawl WHERE name = 'next'").fetchone()
+    assert row == ("queued", True)
 
 
 def test_forever(started, add, pages, database):

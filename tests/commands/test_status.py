@@ -4,10 +4,12 @@ import asyncio
 import json
 import re
 import signal
-import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
+from crawlproj.commands import status
 from crawlproj.commands.status import for_people, look
 from crawlproj.connections import Addresses
 from crawlproj.frontier.codec import Codec
@@ -115,19 +117,22 @@ def test_piped_is_name_and_value(scrapy, add_crawl, add_page):
     assert values["workers"] == "-"
 
 
-def test_watch_ends_with_the_crawl(scrapy, add_crawl, database):
+def test_watch_ends_with_the_crawl(scrapy_here, add_crawl, database, monkeypatch):
     """--watch prints again and again, and stops by itself when the run is sealed."""
     crawl = add_crawl("a")
-    seal = "UPDATE crawl SET status = 'sealed', retry_at = NULL, finished_at = now() WHERE id = %s"
-    timer = threading.Timer(8, database.execute, (seal, [crawl]))
-    timer.start()
-    done = scrapy("status", "a", "--watch", "--json")
-    timer.join()
-    statuses = [row["status"] for row in done.json]
-    assert done.code == 0
-    assert statuses[0] == "started"
-    assert statuses[-1] == "sealed"
-    assert statuses.count("sealed") == 1
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            seal = "UPDATE crawl SET status = 'sealed', retry_at = NULL, finished_at = now() WHERE id = %s"
+            database.execute(seal, [crawl])
+
+    monkeypatch.setattr(status, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    done = scrapy_here("status", "a", "--watch", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert [row["status"] for row in done.json] == ["started", "started", "sealed"]
+    assert min(pauses) >= status.WATCH_SECONDS
 
 
 def test_watch_ends_with_ctrl_c(environment, add_crawl):
@@ -220,7 +225,7 @@ async def test_limits_and_time_left(told, made_frontier, database, add_worker):
     assert "limits" not in lines
 
 
-def test_stopping_early(told, add_crawl, add_note):
+def test_stopping_early(told, add_crawl, add_note, database):
     """A run that drains is started, and says why it stops; once it is sealed, that is its last note."""
     crawl = add_crawl("a")
     add_note(crawl, "STOP_EARLY_REASON", "targets count 10 exceeds limit 10")
@@ -229,9 +234,13 @@ def test_stopping_early(told, add_crawl, add_note):
     assert "last note" not in lines
     sealed = add_crawl("b", status="sealed", stop_reason="ExceedTargetsCountLimit")
     add_note(sealed, "STOP_EARLY_REASON", "targets count 10 exceeds limit 10")
+    database.execute("UPDATE crawl SET started_at = now() - interval '5 min'")
     lines = told(sealed)
-    assert lines["status"] == "sealed (ExceedTargetsCountLimit) · started 90 s ago"
-    assert lines["last note"] == "just now: targets count 10 exceeds limit 10"
+    assert lines["status"] == "sealed (ExceedTargetsCountLimit) · started 5 min ago"
+    database.execute("UPDATE note SET time = time - interval '3 min'")
+    assert told(sealed)["last note"] == "3 min ago: targets count 10 exceeds limit 10"
+    database.execute("UPDATE note SET time = now() + interval '10 min'")  # by a clock that is ahead
+    assert told(sealed)["last note"] == "just now: targets count 10 exceeds limit 10"
 
 
 def test_a_run_that_was_never_started(told, add_crawl, database):
