@@ -1,13 +1,11 @@
 -- Runs, the latest first, with what people ask of a list: figures, workers, the last note.
 -- status  text[]  only these; null for all
--- tag     text    only those that have it; null for all
--- tag     text    only with this one, in lower case; null for all
+-- tag     text    only those that have it, in lower case; null for all
 -- limit   bigint  null for all
 -- returns id, name, run, spider, status, retry_at, created_at, started_at, finished_at, stop_reason,
---         label, tags, counts (of a sealed run: what was written then; of an open one: counted now), workers, note,
---         label, tags
+--         label, tags, counts (of a sealed run: what was written then; of an open one: counted now), workers, note
 SELECT c.id, c.name, c.run, c.spider, c.status, c.retry_at, c.created_at, c.started_at, c.finished_at,
-       c.stop_reason, c.label, c.tags, c.counts, coalesce(w.workers, 0) AS workers, n.message AS note, c.label, c.tags
+       c.stop_reason, c.label, c.tags, c.counts, coalesce(w.workers, 0) AS workers, n.message AS note
   FROM (SELECT *
           FROM crawl
          WHERE (%(status)s::text[] IS NULL OR status = ANY (%(status)s))
