@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +14,8 @@ from crawlproj.signals import EVENTS
 from crawlproj.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy.crawler import Crawler
 
     from crawlproj.signals import CrawlEvent
@@ -42,7 +43,9 @@ _OF_EVENTS = {
 class Killer:
     """Sends its own process what KILL_BY says at KILL_AT, unless the file KILL_MARK is there: it makes that.
 
-    *closed* is between the close of the frontier and the seal of the row.
+    *closed* is between the close of the frontier and the seal of the row. What is sent twice is sent again a
+    moment later, as a person presses keys; a worker that ends quicker waits for it at its next event. The
+    mark holds the number of the process, and a word for each further signal that it has taken.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -51,6 +54,7 @@ class Killer:
         self._at, self._by, self._mark = settings["KILL_AT"], settings["KILL_BY"], Path(settings["KILL_MARK"])
         self._answers = 0
         self._look: asyncio.Task[None] | None = None
+        self._again: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -62,11 +66,13 @@ class Killer:
         crawler.signals.connect(self.engine_started, signal=signals.engine_started)
         return self
 
-    def event_came(self, event: CrawlEvent) -> None:
+    async def event_came(self, event: CrawlEvent) -> None:
         """Kill at an event; at the last one if the frontier is closed by then."""
         moment = _OF_EVENTS[event.kind]
         if moment == self._at and (moment != "closed" or event.through):
             self._kill()
+        if self._again is not None:
+            await self._again
 
     def response_received(self) -> None:
         """Kill in mid-crawl."""
@@ -92,8 +98,15 @@ class Killer:
         except FileExistsError:
             return
         first, *more = BY[self._by]
-        for number in more:  # a moment later, as a person presses keys: two at once would be taken for one
-            later = threading.Timer(SECOND_PRESS_SECONDS, os.kill, (os.getpid(), number))
-            later.daemon = True
-            later.start()
         os.kill(os.getpid(), first)
+        if more:
+            self._again = asyncio.get_running_loop().create_task(self._press(more))
+
+    async def _press(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            await asyncio.sleep(SECOND_PRESS_SECONDS)
+            before = signal.getsignal(number)
+            os.kill(os.getpid(), number)
+            if signal.getsignal(number) is not before:  # Scrapy's handler puts another one in its own place
+                with self._mark.open("a") as mark:
+                    mark.write(" again")
