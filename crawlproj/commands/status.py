@@ -133,35 +133,9 @@ def look(connection: Connection[Any], addresses: Addresses, crawl_id: int) -> St
             {"host": row["host"], "state": "exhausted", "queued": 0}
             for row in rows.hosts(connection, crawl.id)
         ]
-    known = crawl.counts or {}
-    if rows.is_counted(crawl.counts):
-        counts = rows.by_status(known)
-    else:
-        counts = rows.count_pages(connection, [crawl.id])[crawl.id]
-    if figures:  # what the pages do not know: they are in the frontier alone
-        waiting = max(0, figures["queued"] - counts["schedule_status"].get("retry", 0))
-        counts["schedule_status"] |= {"scheduled": waiting, "leased": figures["leased"]}
-    # Until it has begun, the frontier that it takes over counts for the run before.
-    begun = figures if crawl.started_at else {}
-    record = {
-        "name": crawl.name,
-        "run": crawl.run,
-        "status": crawl.status,
-        "retry_at": crawl.retry_at,
-        "stop_reason": crawl.stop_reason,
-        "counts": counts,
-        "queued": figures.get("queued", known.get("queued", 0)),
-        "leased": figures.get("leased", known.get("leased", 0)),
-        "started_targets": begun.get("started", known.get("started_targets", 0)),
-        "results": begun.get("results", known.get("results", 0)),
-        "hosts": dict.fromkeys(cli.HOST_STATES, 0) | Counter(row["state"] for row in hosts),
-        "workers": rows.workers(connection, crawl.id),
-        "started_at": crawl.started_at,
-        "finished_at": crawl.finished_at,
-    }
     stop = rows.last_note(connection, crawl.id, STOP_EARLY_REASON)
     return Standing(
-        record=record,
+        record=_record(connection, crawl, figures, hosts),
         crawl=crawl,
         hosts=hosts,
         limits=outlook.uses(frontier.knobs, figures, rows.elapsed(connection, crawl.id)),
@@ -171,6 +145,52 @@ def look(connection: Connection[Any], addresses: Addresses, crawl_id: int) -> St
         rests=bool(figures.get("paused")),
         fills=bool(figures.get("filling")),
     )
+
+
+def _record(
+    connection: Connection[Any],
+    crawl: CrawlRow,
+    figures: Mapping[str, Any],
+    hosts: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what the contract names, from the run's row, its pages and its frontier's *figures*."""
+    from crawlproj.crawls import rows  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    known = crawl.counts or {}
+    # Until it has begun, the frontier that it takes over counts for the run before.
+    begun = figures if crawl.started_at else {}
+    return {
+        "name": crawl.name,
+        "run": crawl.run,
+        "status": crawl.status,
+        "retry_at": crawl.retry_at,
+        "stop_reason": crawl.stop_reason,
+        "counts": _counts(connection, crawl, figures),
+        "queued": figures.get("queued", known.get("queued", 0)),
+        "leased": figures.get("leased", known.get("leased", 0)),
+        "started_targets": begun.get("started", known.get("started_targets", 0)),
+        "results": begun.get("results", known.get("results", 0)),
+        "hosts": dict.fromkeys(cli.HOST_STATES, 0) | Counter(row["state"] for row in hosts),
+        "workers": rows.workers(connection, crawl.id),
+        "started_at": crawl.started_at,
+        "finished_at": crawl.finished_at,
+    }
+
+
+def _counts(
+    connection: Connection[Any], crawl: CrawlRow, figures: Mapping[str, Any]
+) -> dict[str, dict[str, int]]:
+    """Return pages by fetch_status and by schedule_status."""
+    from crawlproj.crawls import rows  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    if crawl.counts is not None and rows.is_counted(crawl.counts):
+        counts = rows.by_status(crawl.counts)
+    else:
+        counts = rows.count_pages(connection, [crawl.id])[crawl.id]
+    if figures:  # what the pages do not know: they are in the frontier alone
+        waiting = max(0, figures["queued"] - counts["schedule_status"].get("retry", 0))
+        counts["schedule_status"] |= {"scheduled": waiting, "leased": figures["leased"]}
+    return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
