@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from psycopg.rows import class_row, dict_row
-
 from crawlproj.clean import as_jsonb, clean
-from crawlproj.crawls.statements import statement
+from crawlproj.crawls.statements import query_sync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,16 +38,14 @@ def take(
     A worker that has claimed it by then has a lease of its own. *name*: only a run of that crawl. *at* is
     what counts as now.
     """
-    values = {"hold_seconds": hold_seconds, "name": name, "at": at}
-    with connection.transaction(), connection.cursor(row_factory=class_row(Taken)) as cursor:
-        return cursor.execute(statement("take"), values).fetchone()
+    row = query_sync(connection, "take", hold_seconds=hold_seconds, name=name, at=at)
+    return None if row is None else Taken(**row)
 
 
 def put_back(connection: Connection[Any], taken: Taken) -> bool:
     """Make a run due at once again; False when a worker has claimed it, or anything else has changed it."""
-    values = {"crawl_id": taken.id, "held_until": taken.held_until}
-    with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statement("put_back"), values).fetchone() is not None
+    row = query_sync(connection, "put_back", crawl_id=taken.id, held_until=taken.held_until)
+    return row is not None
 
 
 def put_off(
@@ -65,12 +61,13 @@ def put_off(
 
     *message* is noted (RUN_FAILED), unless a worker has noted a failure in the last *within_seconds*.
     """
-    values = {
-        "crawl_id": crawl_id,
-        "seconds": seconds,
-        "message": None if message is None else clean(message),
-        "fields": as_jsonb(dict(fields or {})),
-        "within_seconds": within_seconds,
-    }
-    with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statement("put_off"), values).fetchone() is not None
+    row = query_sync(
+        connection,
+        "put_off",
+        crawl_id=crawl_id,
+        seconds=seconds,
+        message=None if message is None else clean(message),
+        fields=as_jsonb(dict(fields or {})),
+        within_seconds=within_seconds,
+    )
+    return row is not None
