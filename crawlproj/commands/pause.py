@@ -25,8 +25,9 @@ class Command(cli.Command):
     usage = "NAME"
     summary = "Let a crawl rest until `scrapy resume`: nothing new is fetched, nothing is lost"
     details = (
-        "NAME is a crawl's name or number. What is under way finishes; its workers stay and wait, no\n"
-        "other can join, and a restart changes nothing. Exit codes: 3 no such crawl; 4 it is over."
+        "NAME is a crawl's name or number. What is under way finishes; its workers stay and wait, but for\n"
+        "those of a `scrapy run` for all crawls, which leave; no other can join, and a restart changes\n"
+        "nothing. Exit codes: 3 no such crawl; 4 it is over."
     )
     examples = ("scrapy pause news",)
     arguments = (1, 1)
