@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
 
+from benchmarks.fleet_site import FleetSite, message, pairs
 from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import linking, poll, status
+from tests.crawl.test_pace import SLACK_MS
 
 if TYPE_CHECKING:
+    from benchmarks.fleet_site import Served
+    from crawlproj.demo import LoopThread
     from crawlproj.testing.project import Project
     from crawlproj.testing.site import Site
 
@@ -91,36 +96,38 @@ def test_a_crawl_outlives_all_that_happens_to_it(site: Site, scrapy: Project) ->
     assert sorted(notes) == ["PAUSED", "RESUMED", "WORKER_LOST"]
 
 
-def test_two_crawls_of_a_site_share_its_pace_and_nothing_else(site: Site, scrapy: Project) -> None:
+class OneHost(FleetSite):
+    """One host, every page of which leads to the same ones; some answers take longer than its interval."""
+
+    def __init__(self, loop: LoopThread) -> None:
+        super().__init__(loop, hosts=1, pages=0, fastest=0, slowest=0.5, seed=1)
+
+    def reply(self, served: Served) -> bytes:
+        return message(b"200 OK", linking(*(f"/{n}" for n in range(6))).encode())
+
+
+def test_two_crawls_of_a_site_share_its_pace_and_nothing_else(
+    server_thread: LoopThread, scrapy: Project
+) -> None:
     """Each has all of its own pages, whatever becomes of the others; the site is asked as if by one."""
-    open_now, most = 0, 0
-
-    async def answer(_: web.Request) -> str:
-        nonlocal open_now, most
-        open_now += 1
-        most = max(most, open_now)
-        await asyncio.sleep(0.02)
-        open_now -= 1
-        return linking(*(f"/{n}" for n in range(6)))
-
-    site.add("/*", answer)
-    settings = {"MIN_INTERVAL_MS": 200, "ROBOTSTXT_OBEY": False, "LEASE_SECONDS": 30}
-    command = ("crawl", "site", "-a", f"seeds={site.url}/0")
-    one = scrapy.start(*command, settings={**settings, "CRAWL_NAME": "one"})
-    two = scrapy.start(*command, "-a", "deny=/5", settings={**settings, "CRAWL_NAME": "two"})
-    three = scrapy.start(*command, settings={**settings, "CRAWL_NAME": "three", "MAX_TARGET": 1})
-    for worker in (one, two, three):
-        _, err = worker.communicate(timeout=90)
-        assert worker.returncode == 0, err
+    with OneHost(server_thread) as site:
+        settings = {"MIN_INTERVAL_MS": 200, "ROBOTSTXT_OBEY": False, "LEASE_SECONDS": 30}
+        command = ("crawl", "site", "-a", f"seeds={site.url(0)}")
+        one = scrapy.start(*command, settings={**settings, "CRAWL_NAME": "one"})
+        two = scrapy.start(*command, "-a", "deny=/5", settings={**settings, "CRAWL_NAME": "two"})
+        three = scrapy.start(*command, settings={**settings, "CRAWL_NAME": "three", "MAX_TARGET": 1})
+        for worker in (one, two, three):
+            _, err = worker.communicate(timeout=90)
+            assert worker.returncode == 0, err
     for name, pages in (("one", 6), ("two", 5), ("three", 1)):
         end = status(scrapy, name)
         assert (end["status"], end["counts"]["fetch_status"]["done"]) == ("sealed", pages)
-    assert {path: len(times) for path, times in site.hits.items()} == {
+    host = next(iter(site.hosts.values()))
+    assert Counter(served.path for served in host.requests) == {
         "/0": 3, **{f"/{n}": 2 for n in range(1, 5)}, "/5": 1,
     }  # fmt: skip
-    assert most == 1
-    times = sorted(hit.at for hit in site.requests)
-    assert times[-1] - times[0] >= (len(times) - 1) * 0.2 - 0.05
+    assert host.most_open == 1
+    assert min(gap for _, _, gap in pairs(host)) >= 0.2 - SLACK_MS / 1000
 
 
 def test_a_cancelled_crawl_asks_for_nothing_more(site: Site, scrapy: Project) -> None:
