@@ -264,8 +264,11 @@ def test_forever(started, add, pages, database):
     add("other", seeds=pages)
     waiting = add("news", seeds=pages, paused=True)
     process = started("run", "news", "--forever")
-    others = "pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    until(lambda: database.execute(f"SELECT {others} AND state = 'idle' AND query = 'COMMIT'").fetchone())
+    asked = (
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND state = 'idle' AND query LIKE '%held_until%'"
+    )
+    until(lambda: database.execute(asked).fetchone() is not None)  # it has been told that nothing is due
     control.resume(database, waiting)
     for line in process.stdout:
         if line.startswith("news, run 1: sealed, done"):
