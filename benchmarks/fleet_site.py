@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crawlproj.demo import LoopThread
 
 BEAT = 0.002  #: seconds between two looks at the clock
+TURNS = 5  #: of the loop, from the arrival of a connection to its first bytes; of bytes that follow it is two
 GATE = "/gate"  #: this page, on a host of its own, is not answered before `open_gate`
 _END = b"\r\n\r\n"
 
@@ -37,7 +38,7 @@ class Served:
     host: str  #: the address
     path: str
     agent: str  #: User-Agent
-    earliest: float  #: it cannot have arrived before: the loop was awake then, and saw nothing
+    earliest: float  #: it cannot have arrived before: the loop has looked since, and saw nothing
     began: float
     fresh: bool  #: the first one on its connection
     ended: float | None = None
@@ -77,7 +78,7 @@ class FleetSite:
         self._connections: set[_Connection] = set()
         self._heart: asyncio.TimerHandle | None = None
         self.agents: set[str] = set()  #: who has asked for anything so far
-        self.awake = 0.0  #: when the loop was last seen to run
+        self.awake = 0.0  #: what is read now had not come then: the loop has looked since, and seen nothing
 
     def __enter__(self) -> FleetSite:
         """Begin to listen."""
@@ -157,8 +158,15 @@ class FleetSite:
         self._beat()
 
     def _beat(self) -> None:
-        self.awake = time.monotonic()
+        self._pass_on(time.monotonic(), TURNS)
         self._heart = asyncio.get_running_loop().call_later(BEAT, self._beat)
+
+    def _pass_on(self, looked: float, turns: int) -> None:
+        """Say so many *turns* later that it was awake then: it looks at its sockets once in each."""
+        if turns:
+            asyncio.get_running_loop().call_soon(self._pass_on, looked, turns - 1)
+        else:
+            self.awake = looked
 
     async def _close(self) -> None:
         if self._heart is not None:
