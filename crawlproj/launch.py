@@ -59,6 +59,7 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
         logger.warning("%s", sentence)
     crawler = process.create_crawler(spidercls)
     remember_arguments(crawler, arguments)
+    process.last_resort.done = lambda: _known_code(crawler)
     task = process.crawl(crawler, **arguments)
     try:
         process.start()
@@ -67,7 +68,7 @@ def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
             raise
     code = _exit_code(task, crawler)
     _end(crawler, addresses)
-    process.end(code, in_time=Worker.of(crawler).cut)
+    process.last_resort.end(code, in_time=Worker.of(crawler).cut)
     return code
 
 
@@ -165,6 +166,12 @@ def _quieten(settings: Settings) -> None:
         return
     if asked <= SETTINGS_PRIORITIES["project"] and settings.get("LOG_LEVEL") == defaults.LOG_LEVEL:
         settings.set("LOG_LEVEL", "WARNING", "project")
+
+
+def _known_code(crawler: Crawler) -> int | None:
+    """Return what a worker ends with that has said its last word."""
+    worker = Worker.of(crawler)
+    return None if worker.outcome is None or worker.is_open else worker.outcome.exit_code
 
 
 def _exit_code(task: asyncio.Task[None], crawler: Crawler) -> int:

@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import threading
 import time
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import AsyncCrawlerProcess
@@ -23,6 +23,8 @@ from crawlproj.exceptions import INTERRUPTED
 from crawlproj.output import is_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -52,18 +54,18 @@ class CrawlProcess(AsyncCrawlerProcess):
 
     def __init__(self, settings: Settings, *, grace_seconds: float) -> None:
         super().__init__(settings)
-        self._last_resort = LastResort(asyncio.get_event_loop(), grace_seconds + STEP_SECONDS)
+        self.last_resort = LastResort(asyncio.get_event_loop(), grace_seconds + STEP_SECONDS)
 
     def start(self, stop_after_crawl: bool = True, install_signal_handlers: bool = True) -> None:
         """Run until the crawls are over; a signal counts from here on."""
         if install_signal_handlers and self.settings.getbool("TWISTED_REACTOR_ENABLED"):
             # Scrapy's own come last of all that a reactor does to start, and it logs a Ctrl-C and goes on.
             install_shutdown_handlers(self._signal_shutdown)
-        self._last_resort.start()
+        self.last_resort.start()
         try:
             super().start(stop_after_crawl, install_signal_handlers)
         finally:
-            self._last_resort.loop_is_over()
+            self.last_resort.loop_is_over()
 
     async def stop(self) -> None:
         """Stop all crawls and return when they have ended; when asked again, at once."""
@@ -72,27 +74,23 @@ class CrawlProcess(AsyncCrawlerProcess):
         if not again:
             await self.join()
 
-    def end(self, code: int, *, in_time: bool) -> None:
-        """Take note of the exit code. *in_time*: threads that do not end are left, signal or not."""
-        self._last_resort.end(code, in_time=in_time)
-
     def _signal_shutdown(self, signum: int, frame: Any) -> None:
         super()._signal_shutdown(signum, frame)
-        self._last_resort.watch()
+        self.last_resort.watch()
 
     def _signal_kill(self, signum: int, frame: Any) -> None:
         super()._signal_kill(signum, frame)
-        self._last_resort.watch(AT_ONCE_SECONDS)
+        self.last_resort.watch(AT_ONCE_SECONDS)
 
     # The same without a reactor.
 
     def _signal_shutdown_reactorless(self, signum: int, frame: Any) -> None:
         super()._signal_shutdown_reactorless(signum, frame)
-        self._last_resort.watch()
+        self.last_resort.watch()
 
     def _signal_kill_reactorless(self, signum: int, frame: Any) -> None:
         super()._signal_kill_reactorless(signum, frame)
-        self._last_resort.watch(AT_ONCE_SECONDS)
+        self.last_resort.watch(AT_ONCE_SECONDS)
 
 
 class LastResort:
@@ -109,6 +107,7 @@ class LastResort:
         self._wanted: SimpleQueue[None] = SimpleQueue()  # the one kind that handlers may put into
         self._went_on = time.monotonic()  #: when the loop, or what comes after it, did so last
         self._latest: float | None = None  #: when it is over, come what may
+        self.done: Callable[[], int | None] = lambda: None  #: the exit code, once the crawl needs no loop
         self._looping = True
         self._code: int | None = None
 
@@ -144,20 +143,27 @@ class LastResort:
         self._wanted.get()
         self._answer()
         while not self._is_over(time.monotonic()):
-            if self._looping:
+            if self._looping and self._exit_code() is None:
                 with contextlib.suppress(RuntimeError):  # closed in this very moment
                     self._loop.call_soon_threadsafe(self._answer)
-            time.sleep(LOOK_SECONDS)
+            with contextlib.suppress(Empty):
+                self._wanted.get(timeout=LOOK_SECONDS)
         # Whoever holds the loop may hold a lock of the log as well.
         last_words = threading.Thread(target=say, args=(self._last_words(),), daemon=True)
         last_words.start()
         last_words.join(1)
-        os._exit(INTERRUPTED if self._code is None else self._code)
+        code = self._exit_code()
+        os._exit(INTERRUPTED if code is None else code)
+
+    def _exit_code(self) -> int | None:
+        return self.done() if self._code is None else self._code
 
     def _is_over(self, now: float) -> bool:
         return now > self._went_on + self._patience or (self._latest is not None and now > self._latest)
 
     def _last_words(self) -> str:
+        if self._looping and self._exit_code() is not None:
+            return "the crawl is over, and who listens to its end is not waited for any longer"
         if self._code is not None:
             others = {thread.name for thread in threading.enumerate() if not thread.daemon}
             names = ", ".join(sorted(others - {threading.main_thread().name}))

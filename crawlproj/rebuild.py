@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import dict_row
 
 from crawlproj.clean import as_jsonb
+from crawlproj.crawls.resting import follow_row, status_of
 from crawlproj.exceptions import BadUrl, Refused
 from crawlproj.frontier.canonical import fingerprint, normalise
 from crawlproj.frontier.seen_cache import SeenCache
@@ -113,9 +114,8 @@ async def rebuild(
         done = await work.run()
         message = f"the frontier has been rebuilt: {done.seen} pages seen, {done.queued} URLs queued"
         _note(connection, crawl.id, "done", message)
-        now = next(_rows(connection, "crawl", {"crawl_id": crawl.id}))
-        if now["status"] != "paused":
-            await frontier.resume()
+        read = status_of(connection, crawl.id)
+        await follow_row(frontier, await read(), read)
     return done
 
 

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 from crawlproj.crawls import lifecycle
 from crawlproj.crawls.lifecycle import CrawlStatus
+from crawlproj.crawls.resting import follow_row
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from crawlproj.worker import Worker
 
 logger = logging.getLogger(__name__)
 
 PAUSED_SECONDS = 1.0  # between two looks at a frontier that rests
-PAUSED_LOOKS = 3  # after which it rests of its own accord: people pause a run first, then its frontier
+PAUSED_LOOKS = 3  # after which it rests of its own accord: people change a run first, then its frontier
 
 
 class RunLease:
@@ -24,8 +27,9 @@ class RunLease:
     Settings: LEASE_SECONDS, LEAVE_WHEN_PAUSED.
     """
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, *, taken_again: Callable[[], Awaitable[None]]) -> None:
         self._worker = worker
+        self._taken_again = taken_again
 
     async def keep(self) -> None:
         """Renew the lease until cancelled, or until the run is over."""
@@ -51,20 +55,16 @@ class RunLease:
         if status is not CrawlStatus.PAUSED:
             return
         if not (await worker.frontier.refresh()).paused:
-            await worker.frontier.pause()
-            # It may have been resumed between the two looks, and nobody would do it again.
-            if (await lifecycle.read(worker.life, worker.crawl)).status is not CrawlStatus.PAUSED:
-                await worker.frontier.resume()
-                return
-        if worker.config.leave_when_paused:
+            status = await follow_row(worker.frontier, status, self._status)
+        if status is CrawlStatus.PAUSED and worker.config.leave_when_paused:
             logger.info("Crawl %s is paused; this worker leaves it", worker.crawl.name)
             worker.close_spider("paused")
 
     async def leave_when_paused(self) -> None:
         """Leave the run as soon as it is paused, if that is wanted, until cancelled.
 
-        A frontier that rests of its own accord, at its start or its finish, is what a person is to look at
-        first: its run is paused then, or whoever comes next would find nothing to do either.
+        A frontier that rests of its own accord, at its start or its finish, is for a person to look at: its
+        run is paused then, or whoever comes next would find nothing to do either.
         """
         worker, looks = self._worker, 0
         while worker.config.leave_when_paused and not worker.stopping:
@@ -73,11 +73,14 @@ class RunLease:
                 looks = 0
                 continue
             looks += 1
-            if looks > PAUSED_LOOKS:
-                await lifecycle.pause(
-                    worker.life, worker.crawl, why="its frontier rests, at its start or its finish"
-                )
-            await self.obey((await lifecycle.read(worker.life, worker.crawl)).status)
+            knobs = worker.frontier.knobs
+            if looks > PAUSED_LOOKS and (knobs["pause_at_start"] or knobs["pause_at_finish"]):
+                why = "the crawl pauses at its start or its finish"
+                await lifecycle.pause(worker.life, worker.crawl, why=why)
+            await self.obey(await self._status())
+
+    async def _status(self) -> CrawlStatus:
+        return (await lifecycle.read(self._worker.life, self._worker.crawl)).status
 
     async def _take_again(self) -> bool:
         """Claim the run again, if all that happened is that a renewal came too late."""
@@ -88,4 +91,5 @@ class RunLease:
         if crawl is None:
             return False
         worker.crawl = crawl
+        await self._taken_again()
         return True

@@ -69,7 +69,7 @@ class Supervisor:
     ) -> None:
         self._connect = connect
         self._options = options
-        self._say = say
+        self._told = say
         self._name = name
         self._forever = forever
         self._connection: Connection[Any] | None = None
@@ -94,6 +94,11 @@ class Supervisor:
             finally:
                 self._disconnect()
         return self._code
+
+    def _say(self, words: str) -> None:
+        # A terminal that was closed, or a full disk: the crawls go on, and say themselves how they end.
+        with contextlib.suppress(OSError):
+            self._told(words)
 
     def _work(self, taken: Taken) -> None:
         """Start a worker for a run, wait for its end, and see to what comes of it."""

@@ -6,18 +6,20 @@ import asyncio
 import logging
 import shlex
 import time
+from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
 from crawlproj.crawls import lifecycle
-from crawlproj.crawls.grace import Grace, Step
+from crawlproj.crawls.grace import STEP_SECONDS, Grace, Step
 from crawlproj.crawls.lifecycle import CrawlStatus
 from crawlproj.crawls.service import ERRORS, CrawlService
 from crawlproj.engine import is_closing, signal_is_lost
-from crawlproj.exceptions import INTERRUPTED, CrawlError
-from crawlproj.frontier.pending import dump_to, pending_path
+from crawlproj.exceptions import INTERRUPTED, CrawlError, Refused
+from crawlproj.frontier.pending import dump_to, pending_path, shown_entry
 from crawlproj.run_lease import RunLease
 from crawlproj.signals import EVENTS, CrawlEvent
 from crawlproj.worker import Outcome, Worker
@@ -52,7 +54,9 @@ class LifecycleExtension:
         self._crawler = crawler
         self._worker = Worker.of(crawler)
         self._grace = Grace(self._worker.config.close_grace_seconds)
-        self._lease = RunLease(self._worker)
+        self._signalled = Grace(self._worker.config.close_grace_seconds)
+        self._phase_seconds = self._worker.config.crawl_phase_seconds
+        self._lease = RunLease(self._worker, taken_again=self._begin_again)
         self._service: CrawlService | None = None  # here, because signals keep no handler alive
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
@@ -101,6 +105,7 @@ class LifecycleExtension:
             logger.exception("The crawl cannot be set up")
             worker.outcome = Outcome(exit_code=1, sealed=False, reason=str(exc))
             raise CloseSpider("setup_failed") from exc
+        self._tasks.append(worker.watch(self._end_in_time()))
         logger.info("Crawl %s, run %d, worker %s", worker.crawl.name, worker.crawl.run, worker.id)
         if not self._crawler.crawling:  # a signal has come meanwhile, and nobody else looks at it
             raise CloseSpider("shutdown")
@@ -111,13 +116,12 @@ class LifecycleExtension:
         worker = self._worker
         if not worker.is_open:
             return
-        self._tasks = [
+        self._tasks += [
             worker.watch(work)
             for work in (
                 self._lease.keep(),
                 self._lease.leave_when_paused(),
                 worker.keep_servers(),
-                self._end_in_time(),
             )
         ]
         try:
@@ -146,12 +150,17 @@ class LifecycleExtension:
         await worker.settled()
         await worker.close()
 
+    async def _begin_again(self) -> None:
+        """Say that this worker is at work after all, in a stint of its own."""
+        await self._send("crawl_setup")
+        await self._send("crawl_start")
+
     async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
         """Do *work*, which may wait for servers: once a signal has come, not for longer than the grace."""
         task = asyncio.create_task(work)
         while not task.done():
             await asyncio.wait([task], timeout=LOOK_SECONDS)
-            if self._grace.due(time.monotonic(), ending=not self._crawler.crawling) is not None:
+            if self._signalled.due(time.monotonic(), ending=not self._crawler.crawling) is not None:
                 task.cancel()
         await task
 
@@ -180,7 +189,7 @@ class LifecycleExtension:
     async def _in_time(self, work: Coroutine[Any, Any, Any]) -> bool:
         """Do *work* within the time that a phase may take; say whether it came to its end."""
         try:
-            async with asyncio.timeout(self._worker.config.crawl_phase_seconds):
+            async with asyncio.timeout(self._phase_seconds):
                 await work
         except TimeoutError:
             return False
@@ -205,8 +214,15 @@ class LifecycleExtension:
         figures = worker.frontier.figures
         keeps = through and worker.config.early_stop_queue == "keep" and figures.queued > 0
         if through and figures.queued and not keeps:
-            await self._dump_pending()
-        counts = {"started_targets": figures.started, "results": figures.results, "queued": figures.queued}
+            keeps = not await self._dump_pending()
+        if through and figures.dead:
+            await self._in_time(self._note_dead(figures.dead))
+        counts = {
+            "started_targets": figures.started,
+            "results": figures.results,
+            "queued": figures.queued,
+            "dead": figures.dead,
+        }
         await self._send(
             "crawl_completed",
             reason=reason,
@@ -224,7 +240,7 @@ class LifecycleExtension:
     async def _sealed(self) -> Crawl | None:
         """Return the run if it is sealed: CrawlService, who listens, had the last word, or another worker."""
         try:
-            async with asyncio.timeout(self._worker.config.crawl_phase_seconds):
+            async with asyncio.timeout(self._phase_seconds):
                 now = await lifecycle.read(self._worker.life, self._worker.crawl)
         except TimeoutError:
             return None
@@ -241,24 +257,44 @@ class LifecycleExtension:
     async def _close_frontier(self) -> bool:
         """Let nothing in any more, if nothing is left; say whether that is so."""
         try:
-            async with asyncio.timeout(self._worker.config.crawl_phase_seconds):
+            async with asyncio.timeout(self._phase_seconds):
                 return await self._worker.frontier.seal()
         except TimeoutError:
             return False
 
-    async def _dump_pending(self) -> None:
-        """Write what a limit has left queued to a file, where that is wanted."""
+    async def _dump_pending(self) -> bool:
+        """Write what is left queued to a file, where that is wanted; say whether it may be forgotten."""
         worker = self._worker
-        if worker.config.dump_pending or worker.config.early_stop_queue == "dump":
-            path = pending_path(worker.config.home, worker.crawl.name, worker.crawl.run)
+        if not worker.config.dump_pending and worker.config.early_stop_queue != "dump":
+            return True
+        path = pending_path(worker.config.home, worker.crawl.name, worker.crawl.run)
+        try:
             left = await dump_to(worker.frontier, worker.codec, path)
-            if left is None:  # whoever dropped it has written the file
-                return
+        except OSError as exc:
+            words = f"URLs still queued cannot be written to {path} ({exc}): the next run goes on with them"
+            logger.error("%s", words)
+            await self._in_time(worker.note("QUEUE_NOT_DUMPED", words, {"path": str(path)}, once=True))
+            return False
+        if left is not None:  # else whoever dropped it has written the file
             words = f"{left} URLs that were still queued are in {path}"
             logger.info("%s", words)
-            await self._in_time(
-                worker.note("QUEUE_DUMPED", words, {"urls": left, "path": str(path)}, once=True)
-            )
+            fields = {"urls": left, "path": str(path)}
+            await self._in_time(worker.note("QUEUE_DUMPED", words, fields, once=True))
+        return True
+
+    async def _note_dead(self, count: int) -> None:
+        """Say what nobody will try again: it goes with the frontier."""
+        worker = self._worker
+        reasons: Counter[str] = Counter()
+        example = ""
+        with suppress(Refused):  # whoever dropped it has said so
+            async for letter in worker.frontier.dead_letters():
+                example = example or str(shown_entry(worker.codec, letter.host, letter.entry)["url"])
+                reasons[letter.reason] += 1
+            told = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+            words = f"{count} URLs were given up: {told}; one of them is {example}"
+            logger.warning("%s", words)
+            await worker.note("DEAD_LETTERS", words, {"dead": count, **reasons, "url": example}, once=True)
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -272,14 +308,17 @@ class LifecycleExtension:
             ending = is_closing(self._crawler) or self._winds_up()
             if not ending:
                 worker.cut = False  # what had its time is gone
-            step = self._grace.due(time.monotonic(), ending=ending)
-            if step is Step.CUT:
+            now, signalled = time.monotonic(), not self._crawler.crawling
+            step = self._grace.due(now, ending=ending)
+            last = self._signalled.due(now, ending=signalled)
+            if Step.CUT in {step, last} and not worker.cut:
                 if worker.visits:
                     logger.info("%d requests are still under way and are cut short", len(worker.visits))
                 worker.cut_short()
-            elif step is Step.DROP and (left := await worker.drop_under_way()):
+            if Step.DROP in {step, last} and (left := await worker.drop_under_way()):
                 logger.warning("%d requests do not come to an end; they are due again", left)
-            elif step is Step.LEAVE:
+            # Without a signal who listens to the end has all the time it takes: a feed may be on its way.
+            if last is Step.LEAVE:
                 await self._leave()
 
     def _winds_up(self) -> bool:
@@ -294,6 +333,7 @@ class LifecycleExtension:
     async def _leave(self) -> None:
         """End without the engine, which waits for something that does not come."""
         worker, reason = self._worker, self._reason or self._worker.reason or "shutdown"
+        self._phase_seconds = min(self._phase_seconds, STEP_SECONDS)
         if self._completing is None:
             logger.warning("Something holds the engine up; this worker leaves it at that")
             if worker.is_open:

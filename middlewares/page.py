@@ -73,14 +73,15 @@ class PageMiddleware:
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Let start requests through no faster than the frontier takes them: the crawl's, or the spider's."""
+        scheduler = self._scheduler  # an engine that has closed has none any more
         try:
             seeds = self._worker.crawl.config.get("seeds")
             async for each in _requests(seeds) if seeds else start:
                 if isinstance(each, Request):
-                    await self._scheduler.intake.room()
+                    await scheduler.intake.room()
                 yield each
         finally:
-            self._scheduler.no_more_starts()
+            scheduler.no_more_starts()
 
     def process_spider_input(self, response: Response) -> None:
         """Note that a response has come as far as the spider."""

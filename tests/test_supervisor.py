@@ -232,6 +232,19 @@ def test_signal_after_the_worker_has_claimed_its_run(sql, worker, supervise, bac
     assert (code, said[-1], rest(sql)) == (11, "news, run 1: interrupted, and due again", 100)
 
 
+def test_nobody_to_tell(sql, worker, database_url):
+    """A terminal that was closed, or a full disk, keeps no crawl from its worker."""
+
+    def say(_: str) -> None:
+        raise OSError("nobody listens")
+
+    calls = worker("exit 0")
+    for name in ("news", "more"):
+        add(sql, name)
+    assert Supervisor(lambda: connect_database(database_url), [], say=say).run() == 0
+    assert len(calls.read_text().splitlines()) == 2
+
+
 def test_database_that_is_away(sql, worker, supervise, database_url, monkeypatch):
     """Who stays anyway waits for it, and says so once; others end.
 

@@ -97,6 +97,7 @@ async def _counts(addresses: Addresses, crawl: CrawlRow) -> dict[str, int]:
         "started_targets": figures.started if begun else 0,
         "results": figures.results if begun else 0,
         "queued": figures.queued,
+        "dead": figures.dead,
     }
 
 

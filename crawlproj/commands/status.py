@@ -189,7 +189,8 @@ def _counts(
         counts = rows.count_pages(connection, [crawl.id])[crawl.id]
     if figures:  # what the pages do not know: they are in the frontier alone
         waiting = max(0, figures["queued"] - counts["schedule_status"].get("retry", 0))
-        counts["schedule_status"] |= {"scheduled": waiting, "leased": figures["leased"]}
+        held = {"scheduled": waiting, "leased": figures["leased"], "dead": figures["dead"]}
+        counts["schedule_status"] |= held
     return counts
 
 

@@ -164,11 +164,16 @@ def is_counted(counts: dict[str, Any] | None) -> bool:
 
 
 def by_status(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Return *counts* with every status there is, zero where it has none."""
-    return {
+    """Return *counts* with every status there is, zero where it has none.
+
+    What was given up as dead no page knows, but the figures with which a run is sealed do.
+    """
+    found = {
         "fetch_status": _filled(FetchStatus, counts.get("fetch_status")),
         "schedule_status": _filled(ScheduleStatus, counts.get("schedule_status")),
     }
+    found["schedule_status"][ScheduleStatus.DEAD] += int(counts.get("dead", 0))
+    return found
 
 
 def _crawl(row: dict[str, Any]) -> CrawlRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _BATCH = 1000  # lines in one write
 _SHOWN = 200
+_LONGEST = 180  # bytes of a file name, which has 255 at most, and more to say
 
 
 def shown_entry(codec: Codec, host: str, entry: bytes) -> dict[str, Any]:
@@ -55,7 +57,11 @@ async def pending_rows(
 
 def pending_path(home: Path, name: str, run: int) -> Path:
     """Return the file in which what a run leaves queued is kept."""
-    return home / "pending" / f"{quote(name, safe=' ')}-{run}.jsonl"
+    safe = "".join(quote(each, safe=" ") if each.isascii() else each for each in name)
+    if len(safe.encode()) > _LONGEST:
+        digest = sha256(name.encode()).hexdigest()[:12]
+        safe = f"{safe.encode()[:_LONGEST].decode(errors='ignore')}~{digest}"
+    return home / "pending" / f"{safe}-{run}.jsonl"
 
 
 async def dump_to(frontier: Frontier, codec: Codec, path: Path) -> int | None:

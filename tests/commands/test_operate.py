@@ -189,6 +189,10 @@ async def test_pending_is_dumped(frontier, tmp_path):
     """A file of JSON lines, which is there as a whole or not at all."""
     path = pending_path(tmp_path, "a/b", 3)
     assert path.parent.parent == tmp_path
+    long = [pending_path(tmp_path, name, 3).name for name in ("日" * 200, "日" * 199, "news", "日")]
+    assert len(set(long)) == 4
+    assert max(len(each.encode()) for each in long) < 240
+    assert long[2:] == ["news-3.jsonl", "日-3.jsonl"]
     assert await dump_to(frontier, CODEC, path) == 8
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert {row["url"] for row in rows} >= {"http://b.test/x", "http://a.test/6"}

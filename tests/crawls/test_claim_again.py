@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import psycopg
 
 from crawlproj.crawls import control, lifecycle
 from crawlproj.crawls.lifecycle import CrawlStatus
+from crawlproj.run_lease import RunLease
 
 
 async def claim(database, name="news", worker="w1"):
@@ -64,6 +67,25 @@ async def test_a_lost_lease_is_taken_again_on_the_same_run_only(database, sql):
     ).fetchall()
     assert runs[1] == (2, "queued", True, True)
     assert sql.execute("SELECT count(*) FROM worker_lease").fetchone() == (0,)
+
+
+async def test_a_stint_of_a_worker_that_has_lost_its_lease_has_its_own_beginning(database, sql):
+    """It is heard of as joined and at work, or its row would say for ever that it is being set up."""
+    crawl = await claim(database)
+    sql.execute("DELETE FROM worker_lease")
+    worker = SimpleNamespace(
+        life=database, crawl=crawl, id="w1", config=SimpleNamespace(lease_seconds=60, leave_when_paused=False)
+    )
+    begun = []
+
+    async def taken_again():
+        begun.append(worker.crawl.epoch)
+
+    assert await RunLease(worker, taken_again=taken_again)._take_again()
+    assert begun == [crawl.epoch + 1]
+    await lifecycle.seal(database, worker.crawl, stop_reason="done", counts={})
+    assert not await RunLease(worker, taken_again=taken_again)._take_again()
+    assert len(begun) == 1
 
 
 async def test_a_worker_pauses_a_run_that_goes_on(database, sql):
