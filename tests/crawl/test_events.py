@@ -53,7 +53,7 @@ def test_an_audit_log_and_a_webhook(site: Site, scrapy: Project, tmp_path: Path)
     done = scrapy(
         "crawl", "site", "-a", f"seeds={site.url}/",
         settings={
-            "CRAWL_NAME": "watched", "MIN_INTERVAL_MS": 0, "CRAWL_PHASE_SECONDS": 1, "CLOSE_GRACE_SECONDS": 0,
+            "CRAWL_NAME": "watched", "MIN_INTERVAL_MS": 0, "CRAWL_PHASE_SECONDS": 2, "CLOSE_GRACE_SECONDS": 0,
             "AUDIT_LOG": str(log), "WEBHOOK": f"{site.url}/hook",
             "EXTENSIONS": json.dumps({"audit.AuditLog": 1, "audit.Webhook": 2, "audit.Hanging": 3}),
         },

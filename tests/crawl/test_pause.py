@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from crawlproj.connections import open_redis, open_redis_sync
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.scripts import Scripts
+from crawlproj.testing.project import TIMEOUT
 from tests.crawl.support import linking, poll, status
 from tests.postgres import sql
 
@@ -19,16 +23,22 @@ if TYPE_CHECKING:
 
 __all__ = ["sql"]
 
-PAGES = 40
+PAGES, HELD = 40, 6
 
 
-def started(site: Site, scrapy: Project, **settings: object):
-    """Start a crawl of a chain of pages, one every 100 ms."""
+def started(site: Site, scrapy: Project):
+    """Start a crawl of a chain of pages, of which one is under way until it may go on."""
+    go_on = threading.Event()
+
+    async def held(_: web.Request) -> str:
+        await asyncio.to_thread(go_on.wait, TIMEOUT)
+        return linking(f"/{HELD + 1}")
+
     for n in range(PAGES):
-        site.add(f"/{n}", linking(f"/{n + 1}"), delay=0.1)
-    more = {"CRAWL_NAME": "rest", "MIN_INTERVAL_MS": 0, "LEASE_SECONDS": 3, **settings}
+        site.add(f"/{n}", held if n == HELD else linking(f"/{n + 1}"))
+    settings = {"CRAWL_NAME": "rest", "MIN_INTERVAL_MS": 0, "LEASE_SECONDS": 3}
     command = ("crawl", "site", "-a", f"seeds={site.url}/0")
-    return scrapy.start(*command, settings=more), command, more
+    return scrapy.start(*command, settings=settings), command, settings, go_on
 
 
 async def stop(redis_url: str, reason: str) -> None:
@@ -43,9 +53,10 @@ async def stop(redis_url: str, reason: str) -> None:
 
 def test_a_worker_stays_and_goes_on(site: Site, scrapy: Project, redis_url: str, sql: Connection) -> None:
     """Nothing is fetched in a pause longer than its leases, nor when connections are cut; then it goes on."""
-    worker, command, settings = started(site, scrapy)
-    assert poll(lambda: len(site.requests) > 5)
+    worker, command, settings, go_on = started(site, scrapy)
+    assert poll(lambda: site.hits[f"/{HELD}"])
     assert scrapy("pause", "rest").returncode == 0
+    go_on.set()
     assert poll(lambda: status(scrapy, "rest")["leased"] == 0)
     before = len(site.requests)
     joined = scrapy(*command, settings={**settings, "WORKER_ID": "other"})
@@ -74,9 +85,10 @@ def test_a_worker_stays_and_goes_on(site: Site, scrapy: Project, redis_url: str,
 
 def test_a_paused_crawl_with_nothing_left_is_not_over(site: Site, scrapy: Project, redis_url: str) -> None:
     """Not even when a limit has stopped it: it is sealed once it is resumed."""
-    worker, _, _ = started(site, scrapy)
-    assert poll(lambda: len(site.requests) > 2)
+    worker, _, _, go_on = started(site, scrapy)
+    assert poll(lambda: site.hits[f"/{HELD}"])
     scrapy("pause", "rest")
+    go_on.set()
     assert poll(lambda: status(scrapy, "rest")["leased"] == 0)
     asyncio.run(stop(redis_url, "ExceedResultsCountLimit"))
     stays = not poll(lambda: worker.poll() is not None, 3)
