@@ -116,14 +116,8 @@ class LifecycleExtension:
         worker = self._worker
         if not worker.is_open:
             return
-        self._tasks += [
-            worker.watch(work)
-            for work in (
-                self._lease.keep(),
-                self._lease.leave_when_paused(),
-                worker.keep_servers(),
-            )
-        ]
+        beside = (self._lease.keep(), self._lease.leave_when_paused(), worker.keep_servers())
+        self._tasks += [worker.watch(work) for work in beside]
         try:
             await self._send("crawl_start")
             self._crawler.engine.scheduler.start()  # type: ignore[union-attr]
@@ -147,7 +141,8 @@ class LifecycleExtension:
         worker.outcome = await self._completed(self._reason or "shutdown")
         for task in self._tasks:
             task.cancel()
-        await worker.settled()
+        if not await self._in_time(worker.settled()):  # Redis is away, and leases run out
+            logger.warning("What this worker still had to say is left unsaid")
         await worker.close()
 
     async def _begin_again(self) -> None:
