@@ -15,12 +15,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from crawlproj.clean import as_jsonb
 from crawlproj.crawls.config import differing
 from crawlproj.crawls.series import queue_next
-from crawlproj.crawls.statements import statement
+from crawlproj.crawls.statements import query, query_all
 from crawlproj.exceptions import BadArgument, CrawlError, NotFound, Refused, WrongUsage
 
 if TYPE_CHECKING:
@@ -239,7 +238,7 @@ async def due(database: Database, *, at: datetime | None = None) -> list[Crawl]:
     """Return the runs that wait for a worker, longest wait first; *at* is what counts as now."""
 
     async def work(connection: Connection) -> list[Crawl]:
-        return [_crawl(row) for row in await _rows(connection, "due", at=at)]
+        return [_crawl(row) for row in await query_all(connection, "due", at=at)]
 
     return await database.run(work)
 
@@ -248,7 +247,7 @@ async def reclaim(database: Database) -> list[tuple[int, str]]:
     """Take dead workers off their runs; return crawl id and worker of each."""
 
     async def work(connection: Connection) -> list[tuple[int, str]]:
-        return [(row["crawl_id"], row["worker"]) for row in await _rows(connection, "reclaim")]
+        return [(row["crawl_id"], row["worker"]) for row in await query_all(connection, "reclaim")]
 
     return await database.run(work)
 
@@ -262,7 +261,7 @@ async def sealed_frontiers(database: Database, limit: int) -> list[str]:
     """Return the ids of the frontiers of the runs that were sealed last."""
 
     async def work(connection: Connection) -> list[str]:
-        return [row["frontier"] for row in await _rows(connection, "sealed_frontiers", limit=limit)]
+        return [row["frontier"] for row in await query_all(connection, "sealed_frontiers", limit=limit)]
 
     return await database.run(work)
 
@@ -344,15 +343,3 @@ async def _run(database: Database, name: str, /, **values: Any) -> dict[str, Any
         return await query(connection, name, **values)
 
     return await database.run(work)
-
-
-async def query(connection: Connection, name: str, /, **values: Any) -> dict[str, Any] | None:
-    """Run the statement of the file *name*; return its first row, if it has any."""
-    rows = await _rows(connection, name, **values)
-    return rows[0] if rows else None
-
-
-async def _rows(connection: Connection, name: str, /, **values: Any) -> list[dict[str, Any]]:
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement(name), values)
-        return await cursor.fetchall() if cursor.description else []

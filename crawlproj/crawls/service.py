@@ -18,6 +18,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from crawlproj.crawls import lifecycle
+from crawlproj.crawls.statements import query
 from crawlproj.signals import EVENTS
 
 if TYPE_CHECKING:
@@ -76,10 +77,10 @@ class CrawlService:
         await self._database.run(work)
 
     async def _active(self, connection: Connection, event: CrawlEvent) -> None:
-        await lifecycle.query(connection, "project_active", **self._lease(event))
+        await query(connection, "project_active", **self._lease(event))
 
     async def _cleanup(self, connection: Connection, event: CrawlEvent) -> None:
-        await lifecycle.query(connection, "project_cleanup", **self._lease(event))
+        await query(connection, "project_cleanup", **self._lease(event))
 
     async def _completed(self, connection: Connection, event: CrawlEvent) -> None:
         if event.through and await lifecycle.seal_locked(
@@ -92,7 +93,7 @@ class CrawlService:
             return
         failed = event.reason in ERRORS
         if failed:
-            await lifecycle.query(
+            await query(
                 connection,
                 "note_failure",
                 crawl_id=event.crawl_id,
