@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from crawlproj.connections import open_redis
 from crawlproj.frontier.frontier import Frontier
 from crawlproj.scripts import Scripts
+from crawlproj.servers.embedded import leave
+from crawlproj.testing.servers import fast_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from redis import Redis
 
@@ -20,6 +26,14 @@ if TYPE_CHECKING:
     from crawlproj.testing.project import Project
 
 WORDS = "<main><p>" + "Some words that anybody can read, quite a few of them. " * 5 + "</p></main>"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Return a folder for servers of a test's own, short enough for a socket's name."""
+    with tempfile.TemporaryDirectory(prefix="away-", dir=fast_folder(), ignore_cleanup_errors=True) as folder:
+        yield Path(folder).resolve()
+        leave(Path(folder).resolve(), now=True)
 
 
 def linking(*paths: str) -> str:

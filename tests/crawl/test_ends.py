@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import tempfile
 import textwrap
 import threading
 from pathlib import Path
@@ -15,29 +14,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crawlproj.crawls.lifecycle import CrawlStatus
-from crawlproj.servers.embedded import join, leave
+from crawlproj.servers.embedded import join
 from crawlproj.servers.postgres import Postgres
 from crawlproj.testing.project import TIMEOUT
-from crawlproj.testing.servers import fast_folder
 from extensions.lifecycle import LifecycleExtension
-from tests.crawl.support import linking, poll, status
+from tests.crawl.support import home, linking, poll, status
 from tests.redis_server import OwnRedis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from crawlproj.testing.project import Project
     from crawlproj.testing.site import Site
 
+__all__ = ["home"]
+
 SETTINGS = {"MIN_INTERVAL_MS": 0, "HOST_MAX_IN_FLIGHT": 8, "ROBOTSTXT_OBEY": False}
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A folder for servers of this test's own, short enough for a socket's name."""
-    with tempfile.TemporaryDirectory(prefix="ends-", dir=fast_folder(), ignore_cleanup_errors=True) as folder:
-        yield Path(folder).resolve()
-        leave(Path(folder).resolve(), now=True)
 
 
 def extension(scrapy: Project, tmp_path: Path, name: str, source: str) -> dict[str, str]:

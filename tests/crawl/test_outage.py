@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,29 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crawlproj.connections import open_redis_sync
-from crawlproj.servers.embedded import join, leave
+from crawlproj.servers.embedded import join
 from crawlproj.servers.postgres import Postgres
 from crawlproj.testing.project import TIMEOUT
-from crawlproj.testing.servers import fast_folder
-from tests.crawl.support import linking, poll, status
+from tests.crawl.support import home, linking, poll, status
 from tests.redis_server import OwnRedis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from crawlproj.testing.project import Project
     from crawlproj.testing.site import Site
 
+__all__ = ["home"]
+
 AWAY = 10  # seconds
 PAGES = 200
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A folder for servers of this test's own, short enough for a socket's name."""
-    with tempfile.TemporaryDirectory(prefix="away-", dir=fast_folder(), ignore_cleanup_errors=True) as folder:
-        yield Path(folder).resolve()
-        leave(Path(folder).resolve(), now=True)
 
 
 @pytest.mark.timeout(150)
