@@ -6,13 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crawlproj import cli
+from crawlproj.exceptions import Refused
 from crawlproj.output import Column, Output
 
 if TYPE_CHECKING:
     import argparse
 
     from crawlproj.crawls.rows import CrawlRow
+    from crawlproj.frontier.frontier import Frontier
 
+LETS_IN = "max_urls"  # the one limit that stops nothing: what a stopping run finds is still let in by it
 COLUMNS = (
     Column(title="knob", key="knob"),
     Column(title="value", key="value", right=True),
@@ -30,7 +33,9 @@ class Command(cli.Command):
     details = (
         "NAME is a crawl's name or number. Every worker obeys at once; what is turned stays turned when\n"
         "workers come and go, until one comes with that setting on its command line. `scrapy host` turns\n"
-        "the knobs of one host. Piped, separated by tabs: knob, value, setting, meaning."
+        "the knobs of one host. A stop is final: limits of a run that stops are refused, and the\n"
+        "next run has those of its settings. Exit code 4: the state of the run refuses it.\n"
+        "Piped, separated by tabs: knob, value, setting, meaning."
     )
     examples = (
         "scrapy tune news",
@@ -66,5 +71,27 @@ class Command(cli.Command):
     async def _turn(self, addresses: Any, crawl: CrawlRow, wanted: dict[str, Any]) -> dict[str, Any]:
         async with cli.frontier_of(addresses, crawl) as frontier:
             if wanted:
+                why = await self._over(frontier, crawl, wanted)
                 await frontier.set_crawl(**wanted)
+                if why:
+                    self.say(f"{why}; what is turned now counts for a run that goes on with its queue")
             return await frontier.crawl_knobs()
+
+    async def _over(self, frontier: Frontier, crawl: CrawlRow, wanted: dict[str, Any]) -> str:
+        """Return how the run is over, "" if it is not. Raises Refused for limits that are too late."""
+        from crawlproj.knobs import LIMITS  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+        why = f"crawl {crawl.name!r}, run {crawl.run}, "
+        if crawl.status == "sealed":
+            why += "is sealed"
+            late = [name for name in LIMITS if name in wanted]
+        elif stop := (await frontier.refresh()).stop:
+            why += f"stops already ({stop}), and a stop is final"
+            late = [name for name in LIMITS if name in wanted and name != LETS_IN]
+        else:
+            return ""
+        if late:
+            raise Refused(
+                f"{why}: {', '.join(late)} cannot change it, and the next run has limits of its own"
+            )
+        return why

@@ -11,7 +11,7 @@ from crawlproj.crawls import control
 from crawlproj.frontier.codec import Codec
 from crawlproj.frontier.pending import dump_to, pending_path
 from crawlproj.frontier.records import Outcome
-from crawlproj.knobs import KNOBS
+from crawlproj.knobs import KNOBS, LIMITS
 
 CODEC = Codec()
 
@@ -164,6 +164,34 @@ async def test_tune_refuses(run, frontier, word, sentence):
     done = await run("tune", "a", "max_kills=3", word, code=2)
     assert sentence in done.err
     assert await frontier.crawl_knobs() == before
+
+
+async def test_a_stop_is_final(run, frontier):
+    """While a run stops its limits are refused, with the reason; other knobs are for what comes after it."""
+    await frontier.set_crawl(max_target=1)
+    await frontier.stop("ExceedTargetsCountLimit")
+    before = await frontier.crawl_knobs()
+    done = await run("tune", "a", "max_target=10", "interval_ms=9", code=4)
+    assert (
+        "run 1, stops already (ExceedTargetsCountLimit), and a stop is final: max_target cannot" in done.err
+    )
+    assert await frontier.crawl_knobs() == before
+    done = await run("tune", "a", "interval_ms=9", "max_urls=7")
+    assert "counts for a run that goes on with its queue" in done.err
+    assert (await run("tune", "a")).err == ""
+
+
+async def test_tune_of_a_kept_queue(run, frontier, database):
+    """Of a sealed run whose queue is kept, knobs reach the run that goes on with it; limits never do."""
+    await frontier.stop("ExceedTargetsCountLimit")
+    assert await frontier.seal()
+    database.execute("UPDATE crawl SET status = 'sealed', retry_at = NULL, kept = true")
+    before = await frontier.crawl_knobs()
+    assert "is sealed: max_urls cannot change it" in (await run("tune", "a", "max_urls=9", code=4)).err
+    assert await frontier.crawl_knobs() == before
+    assert "is sealed; what is turned now counts" in (await run("tune", "a", "interval_ms=9")).err
+    assert await frontier.reopen(2, dict.fromkeys(LIMITS, 0))
+    assert (await frontier.crawl_knobs())["interval_ms"] == 9
 
 
 # --- pending and dead -------------------------------------------------------------------------------
