@@ -55,6 +55,8 @@ class Column:
     flexible: bool = False  #: takes what width is left, and is cut first
     keep_end: bool = False  #: cut in the middle: URLs of one site begin alike
     fold: bool = False  #: goes on below instead of being cut
+    whole: bool = False  #: flexible, but cut when nothing else gives way any more: what people type next
+    yields: int = 0  #: people go without it where a whole column would be cut; the highest goes first
     spare: int = 0  #: people go without it when the terminal is too narrow; the highest goes first
 
 
@@ -145,18 +147,23 @@ def _natural(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[
 def _fitting(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], total: int
 ) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
-    """Leave columns out, the most dispensable first, until the flexible ones have room to be read."""
-    while True:
-        wanted = sum(
-            min(width, _READABLE) if column.flexible else width
-            for column, width in zip(columns, _natural(columns, cells), strict=True)
-        )
-        spare = max(columns, key=lambda column: column.spare)
-        if wanted + _GAP * (len(columns) - 1) <= total or not spare.spare:
-            return columns, cells
-        place = columns.index(spare)
-        columns = [*columns[:place], *columns[place + 1 :]]
-        cells = [[*row[:place], *row[place + 1 :]] for row in cells]
+    """Leave columns out, the most dispensable first, until the flexible ones have room to be read.
+
+    Then those that yield to a whole one, until it is not cut, with the other flexible ones at their
+    narrowest.
+    """
+    for dispensable, narrow in (("spare", _READABLE), ("yields", _LEAST_WIDTH)):
+        while True:
+            wanted = sum(
+                min(width, _READABLE if column.whole else narrow) if column.flexible else width
+                for column, width in zip(columns, _natural(columns, cells), strict=True)
+            )
+            place = max(range(len(columns)), key=lambda n: getattr(columns[n], dispensable))
+            if wanted + _GAP * (len(columns) - 1) <= total or not getattr(columns[place], dispensable):
+                break
+            columns = [*columns[:place], *columns[place + 1 :]]
+            cells = [[*row[:place], *row[place + 1 :]] for row in cells]
+    return columns, cells
 
 
 def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], total: int) -> list[int]:
@@ -165,11 +172,10 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], total: in
     widths = _natural(columns, cells)
     lacking = sum(widths) + _GAP * (len(widths) - 1) - total
     while lacking > 0:
-        place = max(
-            (n for n, column in enumerate(columns) if column.flexible), key=lambda n: widths[n], default=None
-        )
-        if place is None or widths[place] <= _LEAST_WIDTH:
+        wide = [n for n, column in enumerate(columns) if column.flexible and widths[n] > _LEAST_WIDTH]
+        if not wide:
             break
+        place = max(wide, key=lambda n: (widths[n] > _READABLE or not columns[n].whole, widths[n]))
         widths[place] -= 1
         lacking -= 1
     return widths

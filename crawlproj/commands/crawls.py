@@ -90,18 +90,18 @@ def _columns(out: Output, now: datetime) -> tuple[Column, ...]:
     note = Column(title="note", key="note", flexible=True)
     if out.for_people:  # a pipe has what was added later at its end, because others count the fields
         first, last = (fetched,), ()
-        started = Column(title="started", key="begin", show=partial(_begin, now=now))
+        started = Column(title="started", key="begin", show=partial(_begin, now=now), yields=1)
         note = Column(
             title="note", key="said", flexible=True
         )  # a label of its own would leave no room for names
     return (
         Column(title="id", key="id", right=True),
-        Column(title="name", key="name", flexible=True),
+        Column(title="name", key="name", flexible=True, whole=True),
         Column(title="run", key="run", right=True),
         Column(title="spider", key="spider", spare=1),
         Column(title="status", key="status"),
         *first,
-        Column(title="done", key="done", show=number, right=True),
+        Column(title="done", key="done", show=number, right=True, yields=2),
         Column(title="failed", key="failed", show=number, right=True),
         Column(title="workers", key="workers", right=True, spare=2),
         started,

@@ -3,7 +3,11 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from crawlproj.commands import crawls
 from crawlproj.crawls import control
+from crawlproj.output import Output
 from tests.commands.conftest import on_terminal
 
 
@@ -31,15 +35,35 @@ def test_lines_for_pipes(scrapy_here, add_crawl, add_page):
     assert [row[10] for row in rows] == ["1", "12457"]
 
 
-def test_a_run_of_304s_in_a_table(environment, add_crawl, database):
-    """On 80 columns what was fetched is counted, whatever it was, and a name of twenty letters is whole."""
-    counts = {"not_modified": 1_207_400, "empty": 6}
-    crawl = add_crawl("the-shop-of-a-friend", run=12, status="sealed", counts={"fetch_status": counts})
-    database.execute("INSERT INTO note (crawl_id, namespace, message) VALUES (%s, 'HOST', 'a note')", [crawl])
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(environment, "crawls", columns=80))
-    head, row = (line.split() for line in shown.splitlines())
-    assert head == ["id", "name", "run", "status", "fetched", "done", "failed", "started", "note"]
-    assert row[1:7] == ["the-shop-of-a-friend", "12", "sealed", "1,207,406", "0", "0"]
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("age", "missing"),
+    [
+        (timedelta(seconds=90), set()),
+        (timedelta(minutes=5), {"done"}),
+        (timedelta(hours=-47, minutes=-30), {"done"}),  # "due in 48 h"
+        (timedelta(minutes=47), {"done"}),
+    ],
+)
+def test_a_name_is_whole_on_80_columns(capsys, monkeypatch, age, missing):
+    """A name of twenty letters is not cut, however long ago it began: other columns give way."""
+    monkeypatch.setenv("COLUMNS", "80")
+    counts = {"not_modified": 1_207_400, "empty": 6, "done": 0, "failed": 0}
+    row = {
+        "id": 12, "name": "the-shop-of-a-friend", "run": 12, "spider": "site", "workers": 0, "tags": [],
+        "status": "sealed" if age > timedelta(0) else "queued", "counts": {"fetch_status": counts},
+        "started_at": NOW - age, "retry_at": NOW - age, "label": None, "note": "a note",
+    }  # fmt: skip
+    out = Output()
+    out.for_people = True
+    out.rows(crawls._columns(out, NOW), [crawls._flat(row)])
+    head, line = (re.sub(r"\x1b\[[0-9;]*m", "", line) for line in capsys.readouterr().out.splitlines())
+    wanted = ["id", "name", "run", "status", "fetched", "done", "failed", "started", "note"]
+    assert head.split() == [title for title in wanted if title not in missing]
+    assert line.split()[:3] == ["12", "the-shop-of-a-friend", "12"]
+    assert ("1,207,406" in line, len(line) <= 80) == (True, True)
 
 
 def test_json_is_one_object_a_line(scrapy_here, add_crawl, database):
