@@ -33,7 +33,8 @@ class Command(cli.Command):
     details = (
         "URLs are what the crawl starts with; without any the spider starts as ever (`site` needs some).\n"
         "@FILE has one URL a line. Everything is checked now and kept with the run, so that any machine can\n"
-        "work it. Secrets are refused: put them into the environment or into settings.py where it runs.\n"
+        "work it. Settings of a process (LOG_LEVEL, FEEDS, …) are refused: they belong to `scrapy run`.\n"
+        "Secrets are refused: put them into the environment or into settings.py where it runs.\n"
         "RULE: a domain (with what is below it) or a regular expression; what is denied stays out, and\n"
         "where something is allowed, only that comes in.\n"
         "Exit codes: 2 something is wrong with it; 3 no such spider; 4 the name has an open run."
@@ -84,6 +85,7 @@ class Command(cli.Command):
         name, urls = args[0], _urls(args[1:])
         if not name:  # as a setting it would be none at all
             raise WrongUsage("a crawl needs a name to be found by, not ''")
+        _check_settings(opts.set)
         label, tags = _words("--label", opts.label), sorted({_tag(tag) for tag in opts.tag})
         asked, seeds = _config(self.given_settings, name, urls, opts)
         with self.database() as connection:
@@ -105,6 +107,19 @@ class Command(cli.Command):
         else:
             out.line(" · ".join(_told(run, seeds, opts)))
         return None
+
+
+def _check_settings(pairs: list[str]) -> None:
+    """Refuse what would be dropped in silence: a setting that no crawl keeps. Raises WrongUsage."""
+    from crawlproj.crawls.config import not_of_a_crawl  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+    for pair in pairs:
+        name = pair.partition("=")[0]
+        if not_of_a_crawl(name):
+            where = f"`scrapy run … -s {name}=…`"
+            if name.startswith("CRAWL_"):
+                where = f"`scrapy crawl … -s {name}=…`"
+            raise WrongUsage(f"{name} is no setting of a crawl but of a process that works it: use {where}")
 
 
 def _told(run: CrawlRow, seeds: int, opts: argparse.Namespace) -> list[str]:

@@ -43,6 +43,8 @@ _OF_A_PROCESS = (
     "LEAVE_WHEN_PAUSED", "LOG_", "FEED", "PROGRESS_ENABLED", "JOBDIR", "STATS_DUMP", "TELNETCONSOLE_",
     "REMOTE_CONTROL_", "TWISTED_", "ASYNCIO_", "EDITOR",
 )  # fmt: skip
+#: Of these, what a command needs itself, to find its servers.
+_OF_ANY_COMMAND = frozenset({"REDIS_URL", "DATABASE_URL", "CRAWLPROJ_HOME", "COMMANDS_MODULE"})
 _ELSEWHERE = frozenset({"CRAWL_ALLOW", "CRAWL_DENY", "MAX_DEPTH"})  # in the config under names of their own
 
 _SETTING_OF = {"allow": "CRAWL_ALLOW", "deny": "CRAWL_DENY", "max_depth": "MAX_DEPTH"}
@@ -152,6 +154,11 @@ def differing(asked: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
 def remember_arguments(crawler: Crawler, arguments: Mapping[str, str]) -> None:
     """Keep what a spider was given: nobody can tell later from the spider what it made of it."""
     _given[crawler] = dict(arguments)
+
+
+def not_of_a_crawl(name: str) -> bool:
+    """Say whether a setting is one that no crawl keeps, and of no use to the command that adds one."""
+    return name.startswith(_OF_A_PROCESS) and name not in _OF_ANY_COMMAND
 
 
 def typed_settings(settings: BaseSettings) -> dict[str, Any]:
