@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 import traceback
 import warnings
 from difflib import get_close_matches
@@ -53,6 +54,22 @@ def check(settings: Settings, name: str, arguments: Mapping[str, str]) -> tuple[
         check_arguments(dict(arguments))
     _check_signature(spidercls, arguments)
     return spidercls, config
+
+
+def check_log_file(settings: BaseSettings) -> None:
+    """Refuse a LOG_FILE that cannot be written, without making it. Raises BadSetting."""
+    name = settings.get("LOG_FILE")
+    if not name:
+        return
+    try:
+        path = Path(name).resolve()
+        if path.is_dir() or path.is_file():
+            path.open("ab").close()
+        elif not path.exists():  # a pipe, say, is left alone: its reader would take this for its end
+            tempfile.TemporaryFile(dir=path.parent).close()
+    except (OSError, TypeError, ValueError) as exc:
+        why = (isinstance(exc, OSError) and exc.strerror) or exc
+        raise BadSetting("LOG_FILE", name, f"a file that can be written to ({why})") from None
 
 
 def misspelt(settings: BaseSettings, spidercls: type[Spider]) -> list[str]:

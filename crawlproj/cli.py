@@ -154,18 +154,18 @@ class Command(Strict):
         if self.json:
             parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
 
-    def addresses(self) -> Addresses:
-        """Return where the servers are, after starting the embedded ones if need be."""
+    def addresses(self, *, redis: bool = True) -> Addresses:
+        """Return where the servers are, after starting the embedded ones if need be; see `ensure_servers`."""
         from crawlproj.connections import ensure_servers  # noqa: PLC0415  # keeps `scrapy` quick to start
 
-        return ensure_servers(self.config)
+        return ensure_servers(self.config, redis=redis)
 
     @contextlib.contextmanager
     def database(self, addresses: Addresses | None = None) -> Iterator[psycopg.Connection[Any]]:
-        """Open the database, with the schema this code works with."""
+        """Open the database, with the schema this code works with. Without *addresses* Redis may be away."""
         from crawlproj.connections import connect_database  # noqa: PLC0415  # keeps `scrapy` quick to start
 
-        where = addresses or self.addresses()
+        where = addresses or self.addresses(redis=False)
         with contextlib.closing(connect_database(where.database_url)) as connection:
             settle_schema(connection, embedded=where.database_embedded)
             yield connection

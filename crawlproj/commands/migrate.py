@@ -41,7 +41,7 @@ class Command(cli.Command):
         from crawlproj.connections import connect_database  # noqa: PLC0415
 
         out = Output()
-        with contextlib.closing(connect_database(self.addresses().database_url)) as connection:
+        with contextlib.closing(connect_database(self.addresses(redis=False).database_url)) as connection:
             have, want = schema.check(connection)
             if opts.check:
                 return _compare(out, have, want)

@@ -81,10 +81,10 @@ class Command(cli.Command):
             raise WrongUsage("--json has neither text nor body: leave it out")
         codec = _codec(self.config)
         digits = _digits(codec, args[0])
-        addresses = self.addresses()
-        with self.database(addresses) as connection:
+        with self.database() as connection:
             page, others = _find(connection, digits, opts.crawl)
             if page is None:
+                addresses = self.addresses()
                 raise NotFound(asyncio.run(_absence(addresses, connection, codec, args[0], opts.crawl)))
             if opts.text:
                 _print_text(_content(connection, page))

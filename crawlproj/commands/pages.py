@@ -89,8 +89,7 @@ class Command(cli.Command):
         cli.words("--status", opts.status, _STATUSES)
         out = Output(as_json=opts.json)
         limit = cli.limit(opts.limit, FOR_A_SCREEN if out.for_people else None)
-        addresses = self.addresses()
-        with self.database(addresses) as connection:
+        with self.database() as connection:
             crawl = rows.find_crawl(connection, args[0] if args else None)
             by_number = bool(args) and args[0] != crawl.name
             found = list_pages(
@@ -104,13 +103,13 @@ class Command(cli.Command):
             count = out.rows(COLUMNS, islice(_shaped(found, as_json=opts.json), limit))
             if limit and next(found, None) is not None and opts.limit is None:
                 self.say(f"the first {limit}; --limit 0 shows all")
-            if not count and opts.host and not self._has(addresses, connection, crawl, opts.host):
+            if not count and opts.host and not self._has(connection, crawl, opts.host):
                 raise NotFound(f"crawl {crawl.name!r} has no host {opts.host[:100]!r}")
         if not count:
             self.say(f"crawl {crawl.name} has no {'such ' if opts.status or opts.host else ''}page")
         return None
 
-    def _has(self, addresses: Addresses, connection: Connection[Any], crawl: CrawlRow, host: str) -> bool:
+    def _has(self, connection: Connection[Any], crawl: CrawlRow, host: str) -> bool:
         """Say whether the crawl has met a host: it has pages of it, or some are still to come."""
         from crawlproj.crawls import rows  # noqa: PLC0415  # keeps `scrapy` quick to start
         from crawlproj.pages.rows import has_host  # noqa: PLC0415
@@ -119,7 +118,7 @@ class Command(cli.Command):
             return True
         latest = rows.find_crawl(connection, crawl.name)
         config = cli.spider_config(self.given_settings, latest.spider)
-        return asyncio.run(_is_queued(addresses, latest, config, host))
+        return asyncio.run(_is_queued(self.addresses(), latest, config, host))
 
 
 async def _is_queued(addresses: Addresses, crawl: CrawlRow, config: Config, host: str) -> bool:

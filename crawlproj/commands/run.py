@@ -48,6 +48,9 @@ class Command(cli.Strict):
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
         """Work one crawl, or see to all."""
+        from crawlproj.checks import check_log_file  # noqa: PLC0415  # keeps `scrapy` quick to start
+
+        check_log_file(self.given_settings)  # before a worker fails by it, and its run has a note of that
         if args and not opts.forever:
             from crawlproj.launch import run  # noqa: PLC0415  # keeps `scrapy` quick to start
 

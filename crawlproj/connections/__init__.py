@@ -47,10 +47,11 @@ class Addresses:
 _embedded: dict[Path, Joined] = {}
 
 
-def ensure_servers(config: Config) -> Addresses:
+def ensure_servers(config: Config, *, redis: bool = True) -> Addresses:
     """Return where both servers are; each has answered. Starts or joins the embedded ones.
 
-    It blocks, for a second or two at the very first start. Raises ServerUnreachable.
+    It blocks, for a second or two at the very first start. Without *redis* a given Redis is not asked, for
+    those that only need PostgreSQL: whether it is a cluster is not known then. Raises ServerUnreachable.
     """
     from crawlproj.servers.embedded import join  # noqa: PLC0415  # not needed where both are given
 
@@ -69,7 +70,7 @@ def ensure_servers(config: Config) -> Addresses:
         database_url=database_url or "",
         redis_embedded=redis_embedded,
         database_embedded=database_embedded,
-        redis_cluster=not redis_embedded and check_redis(redis_url or ""),
+        redis_cluster=redis and not redis_embedded and check_redis(redis_url or ""),
     )
     if not addresses.database_embedded:
         connect_database(addresses.database_url).close()

@@ -1,5 +1,6 @@
 """What holds for every command: what it refuses, what it prints where, what it exits with."""
 
+import os
 import subprocess
 import sys
 
@@ -41,6 +42,11 @@ REFUSED = [
     ("crawl site -a seeds=http://127.0.0.1:9/ -s DOWNLOAD_TIMEOUT=soon", 2, "DOWNLOAD_TIMEOUT"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -s COOKIES_ENABLED=perhaps", 2, "COOKIES_ENABLED"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -L LOUD", 2, "LOG_LEVEL"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s LOG_FILE=/nosuch/x.log", 2, "LOG_FILE must be a file"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ -s LOG_FILE=/tmp", 2, "(Is a directory)"),
+    ("crawl site -a seeds=http://127.0.0.1:9/ --logfile /proc/x.log", 2, "'/proc/x.log'"),
+    ("run nosuch -s LOG_FILE=/nosuch/x.log", 2, "(No such file or directory)"),
+    ("run -s LOG_FILE=/nosuch/x.log", 2, "LOG_FILE must be a file"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -o items.bogus", 2, "bogus"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -s CRAWL_JOIN=1", 2, "CRAWL_NAME"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -s CRAWL_JOIN=1 -s CRAWL_NAME=none", 3, "none"),
@@ -72,6 +78,36 @@ def test_wrong_input_costs_one_line(scrapy_here, database, line, code, names):
     assert done.err.startswith(f"scrapy {line.split()[0]}: ")
     assert names in done.err
     assert database.execute("SELECT count(*) FROM crawl").fetchone() == (0,)
+
+
+def test_a_log_file_is_made_by_no_check(scrapy_here, tmp_path):
+    """What can be written is let through, and not made before the rest is right; a pipe is not opened."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("new.log", "pipe"):
+        done = scrapy_here("crawl", "site", "-s", f"LOG_FILE={tmp_path / name}")
+        assert (done.code, "seeds" in done.err) == (2, True), done.err
+    assert not (tmp_path / "new.log").exists()
+
+
+def test_what_asks_postgresql_alone_needs_no_redis(scrapy_here, add_crawl, add_page):
+    """Lists, a page, notes and a new crawl work while Redis is away; what needs it says that it is."""
+    page = add_page(add_crawl("a", status="sealed"), "http://h/1")
+    add_crawl("a", run=2)
+    gone = ("-s", "REDIS_URL=redis://127.0.0.1:1/0")
+    for words in (
+        ("crawls",),
+        ("notes", "a"),
+        ("pages", "a"),
+        ("page", page),
+        ("diff", "a", "1", "2", "--count"),
+        ("add", "b", "http://h/"),
+        ("migrate", "--check"),
+    ):
+        done = scrapy_here(*words, *gone)
+        assert done.code == 0, (words, done.err)
+    for words in (("page", "http://h/2"), ("tune", "a"), ("pages", "a", "--host", "other")):
+        done = scrapy_here(*words, *gone)
+        assert (done.code, done.err.count("\n"), "Redis" in done.err) == (5, 1, True), (words, done.err)
 
 
 @pytest.mark.parametrize(("line", "code"), [("crawls --bogus", 2), ("crawl nosuch", 3), ("crawl site", 2)])
