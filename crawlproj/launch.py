@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import shlex
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -29,7 +30,6 @@ from crawlproj.worker import Worker
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterator, Mapping
-    from datetime import datetime
 
     from psycopg import Connection
     from scrapy.crawler import Crawler
@@ -200,7 +200,10 @@ def _end(crawler: Crawler, addresses: Addresses) -> None:
     worker = Worker.of(crawler)
     if getattr(worker, "frontier", None) is None:  # it never came as far as claiming the crawl
         return
-    seconds = float(crawler.stats.get_value("elapsed_time_seconds", 0))
+    seconds = crawler.stats.get_value("elapsed_time_seconds")
+    if seconds is None:  # after a second signal the spider has not been closed
+        began = crawler.stats.get_value("start_time")
+        seconds = (datetime.now(UTC) - began).total_seconds() if began else 0.0
     try:
         ending = _ending(addresses, worker, seconds)
     except (CrawlError, psycopg.Error) as error:

@@ -120,6 +120,8 @@ def test_two_signals(started, site, held_pages):
     assert process.returncode == 11, err
     assert "Received SIGINT twice" in err
     assert "scrapy crawl: " in err
+    assert "not through, due again · " in err
+    assert " in 0 ms" not in err
 
 
 def test_passwords_stay_out_of_the_log(scrapy, three_pages, redis_url, database_url, tmp_path):
