@@ -13,7 +13,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
 from crawlproj import settings as defaults
-from crawlproj.checks import check, misspelt
+from crawlproj.checks import check, check_log_file, misspelt
 from crawlproj.cli import settle_schema
 from crawlproj.config import Config
 from crawlproj.connections import connect_database, ensure_servers
@@ -46,6 +46,9 @@ KEPT = 35  #: priority of the settings of a run that has begun: above a spider's
 def crawl(settings: Settings, name: str, arguments: Mapping[str, str]) -> int:
     """Crawl until the run is over or a signal comes; return the exit code."""
     spidercls, config = check(settings, name, arguments)
+    merged = settings.copy()
+    spidercls.update_settings(merged)
+    check_log_file(merged)
     _check_reactor(settings)
     body_store(config.body_store).check()
     with _said(settings, f"{config.crawl_name or name}   starting"):

@@ -35,8 +35,6 @@ class Command(cli.Strict, BaseRunSpiderCommand):
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int | None:
         """Check, then crawl."""
-        from crawlproj.checks import check_log_file  # noqa: PLC0415  # keeps `scrapy` quick to start
         from crawlproj.launch import crawl  # noqa: PLC0415  # keeps `scrapy` quick to start
 
-        check_log_file(self.given_settings)
         return crawl(self.given_settings, args[0], opts.spargs)

@@ -45,6 +45,7 @@ REFUSED = [
     ("crawl site -a seeds=http://127.0.0.1:9/ -s LOG_FILE=/nosuch/x.log", 2, "LOG_FILE must be a file"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -s LOG_FILE=/tmp", 2, "(Is a directory)"),
     ("crawl site -a seeds=http://127.0.0.1:9/ --logfile /proc/x.log", 2, "'/proc/x.log'"),
+    ("demo -s LOG_FILE=/nosuch/x.log", 2, "LOG_FILE must be a file"),
     ("run nosuch -s LOG_FILE=/nosuch/x.log", 2, "(No such file or directory)"),
     ("run -s LOG_FILE=/nosuch/x.log", 2, "LOG_FILE must be a file"),
     ("crawl site -a seeds=http://127.0.0.1:9/ -o items.bogus", 2, "bogus"),
